@@ -1,0 +1,32 @@
+// Files with the durability said in the name. Errors carry the path and errno's text; ENOSPC is RESOURCE_EXHAUSTED.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace spillway {
+
+absl::Status ErrnoStatus(int error, absl::string_view what);
+
+// INVALID_ARGUMENT when the file is larger than `limit_bytes`; NOT_FOUND when absent.
+absl::StatusOr<std::string> ReadFile(const std::string& path, size_t limit_bytes = 64u << 20);
+// Temporary file, fsync, rename, fsync of the directory: after OK the new content survives power loss; before it, the old one does.
+absl::Status WriteFileDurably(const std::string& path, absl::string_view content, int mode = 0644);
+// The same without any sync: atomic to readers, not to power loss.
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view content, int mode = 0644);
+absl::Status FsyncDirectory(const std::string& path);
+absl::Status MakeDirectories(const std::string& path, int mode = 0755);  // like mkdir -p
+absl::Status RemoveTree(const std::string& path);                        // like rm -rf; never follows a symbolic link; absent is OK
+absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);  // names, sorted, without . and ..
+bool PathExists(const std::string& path);
+std::string JoinPath(absl::string_view a, absl::string_view b);
+// `~/x` with HOME; anything else unchanged.
+std::string ExpandHome(absl::string_view path);
+std::string AbsolutePath(absl::string_view path);
+// SPILLWAY_HOME, or ~/.spillway.
+std::string SpillwayHome();
+
+}  // namespace spillway
