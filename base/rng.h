@@ -17,10 +17,11 @@ class Rng {
   // Uniform in [0, 1) with 53 bits.
   double Unit();
   bool Chance(double probability) { return Unit() < probability; }
-  // A generator for one concern, independent of how many numbers others draw.
-  Rng Fork(uint64_t label);
+  // A generator for one concern, independent of how many numbers others draw: it follows from this one's seed and `label` alone.
+  Rng Fork(uint64_t label) const;
 
  private:
+  uint64_t seed_;
   uint64_t s_[4];
 };
 

@@ -1,4 +1,5 @@
 // Starting programs: argv, never a shell. Descriptors are close-on-exec everywhere else, so a child gets only what is named here.
+// Standard input is /dev/null, signal handlers and mask are the default ones. The caller reaps the child.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +20,7 @@ struct SpawnOptions {
   std::string stdout_path;                           // appended to, 0600; "" inherits; "/dev/null" works
   std::string stderr_path;                           // the same path as stdout_path shares the descriptor
   bool new_session = false;                          // setsid, so that it outlives the caller's terminal
-  bool die_with_parent = false;                      // PR_SET_PDEATHSIG(SIGKILL)
+  bool die_with_parent = false;                      // PR_SET_PDEATHSIG(SIGKILL): when this process ends, not the calling thread
 };
 
 // The pid of the running program. When exec fails the error says so (NOT_FOUND, PERMISSION_DENIED) and nothing is left.

@@ -1,0 +1,95 @@
+// Text for messages. Hostile input is expected: everything here is bounded.
+#include "base/text.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+
+namespace spillway {
+namespace {
+
+// Levenshtein distance, or `limit` + 1 as soon as it is known to be more.
+size_t EditDistance(absl::string_view a, absl::string_view b, size_t limit) {
+  if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) return limit + 1;
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j < row.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    size_t least = row[0];
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+      least = std::min(least, row[j]);
+    }
+    if (least > limit) return limit + 1;
+  }
+  return row[b.size()];
+}
+
+// The length of the UTF-8 sequence at the front of `text` and its code point; 0 when it is not well-formed.
+size_t DecodeUtf8(absl::string_view text, uint32_t* code_point) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  const size_t length = first < 0x80 ? 1 : (first & 0xe0) == 0xc0 ? 2 : (first & 0xf0) == 0xe0 ? 3 : (first & 0xf8) == 0xf0 ? 4 : 0;
+  if (length == 0 || length > text.size()) return 0;
+  *code_point = length == 1 ? first : first & (0x7f >> length);
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    *code_point = *code_point << 6 | (byte(i) & 0x3f);
+  }
+  static constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = *code_point >= 0xd800 && *code_point <= 0xdfff;
+  return *code_point < kLeast[length] || surrogate || *code_point > 0x10ffff ? 0 : length;
+}
+
+// Controls (C0, DEL, C1) steer terminals; line separators and direction marks make a line read as another.
+bool IsHarmless(uint32_t c) {
+  const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+  const bool format = (c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+  return !control && !format;
+}
+
+}  // namespace
+
+std::string NearestName(absl::string_view name, const std::vector<std::string>& candidates) {
+  const size_t limit = std::max<size_t>(2, name.size() / 3);
+  size_t best_distance = limit + 1;
+  const std::string* best = nullptr;
+  for (const std::string& candidate : candidates) {
+    if (best_distance == 0) break;
+    const size_t distance = EditDistance(name, candidate, best_distance - 1);
+    if (distance >= best_distance) continue;
+    best_distance = distance;
+    best = &candidate;
+  }
+  return best == nullptr ? std::string() : *best;
+}
+
+std::string Printable(absl::string_view text, size_t limit) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  out.reserve(std::min(text.size(), limit) + 3);
+  while (!text.empty()) {
+    uint32_t code_point = 0;
+    size_t length = DecodeUtf8(text, &code_point);
+    std::string piece;
+    if (length > 0 && IsHarmless(code_point)) {
+      piece = std::string(text.substr(0, length));
+    } else {
+      length = std::max<size_t>(length, 1);
+      for (size_t i = 0; i < length; ++i) {
+        const auto byte = static_cast<unsigned char>(text[i]);
+        absl::StrAppend(&piece, "\\x", absl::string_view(&kDigits[byte >> 4], 1), absl::string_view(&kDigits[byte & 15], 1));
+      }
+    }
+    if (out.size() + piece.size() > limit) return out + "...";
+    out += piece;
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
+}  // namespace spillway
