@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/close_range.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -98,6 +99,9 @@ class OwnedFd {
   if (dup2(plan.stdin_fd, STDIN_FILENO) < 0) Fail(plan, kDescriptors);
   if (plan.stdout_fd >= 0 && dup2(plan.stdout_fd, STDOUT_FILENO) < 0) Fail(plan, kDescriptors);
   if (plan.stderr_fd >= 0 && dup2(plan.stderr_fd, STDERR_FILENO) < 0) Fail(plan, kDescriptors);
+
+  // Ours are close-on-exec already; this catches what we inherited ourselves. A kernel before 5.11 refuses, and those stay open.
+  close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
 
   struct sigaction by_default = {};
   by_default.sa_handler = SIG_DFL;

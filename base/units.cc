@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/text.h"
@@ -144,7 +145,10 @@ absl::StatusOr<int64_t> ParseBytes(absl::string_view text) {
     names.emplace_back(unit.name);
   }
   if (size == 0) {
-    const std::string nearest = NearestName(rest, names);
+    std::string nearest = NearestName(rest, names);
+    for (const std::string& name : names) {
+      if (absl::EqualsIgnoreCase(name, rest)) nearest = name;
+    }
     return refuse(absl::StrCat("unknown unit '", Printable(rest, 16), "'", nearest.empty() ? "" : absl::StrCat(", did you mean ", nearest, "?")));
   }
   if (size == 1 && !fraction.empty()) return refuse("there are no parts of a byte");
