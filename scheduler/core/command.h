@@ -1,0 +1,177 @@
+// What the outside asks of the core, and what Decide proposes: a Command is admitted or refused as a whole by Admit (admit.cc), which answers with events.
+// Owns the input vocabulary; never applies anything.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "scheduler/core/model.h"
+
+namespace spillway::core {
+
+// --- From users (rpc) ---
+
+struct NewJob {
+  std::string uid;             // chosen by the server's edge: the core draws no random numbers
+  std::string name, owner;
+  std::string spec_digest;     // 32 bytes
+  std::string spec_bytes;      // stored once by digest, outside the state
+  Shape shape;
+  int64_t priority = 50;
+  RetryPolicy retry;
+  int64_t grace_ms = 0, max_silence_ms = 0;
+  int64_t task_count = 1;
+};
+// The same request_id within limits::kRequestIdTtlMs gets the first answer again (Reply::repeated); with other specs it is ALREADY_EXISTS.
+// A shape that no living node, no offer and no node a creating provider could make can ever hold is INVALID_ARGUMENT "never fits: ..."
+// naming the need and the nearest thing there is; with no node and no offer known yet (a cluster that just started) it is accepted with a warning.
+struct Submit {
+  std::string request_id;
+  std::string request_digest;
+  std::vector<NewJob> jobs;
+};
+struct Cancel {                 // NOT_FOUND; a job that has ended is FAILED_PRECONDITION
+  JobId job = 0;
+  bool now = false;
+  std::string reason;
+};
+struct Preempt {                // FAILED_PRECONDITION unless the task has a STARTING or RUNNING attempt
+  TaskId task;
+  int64_t grace_ms = 0;         // 0: the job's own
+};
+struct CordonNode {
+  NodeId node = 0;
+  bool on = true;
+};
+struct DrainNode {
+  NodeId node = 0;
+  int64_t grace_ms = 0;
+};
+
+// --- From start-up ---
+
+struct Configure {
+  std::string cluster_uuid;     // taken on the first start only; a mismatch later is FAILED_PRECONDITION
+  std::vector<ProviderInfo> providers;
+  std::vector<Reservation> reservations;
+};
+
+// --- From worker sessions ---
+
+struct InventoryEntry {
+  AttemptId attempt;
+  AttemptState state = AttemptState::kUnspecified;
+};
+// A node says who it is and everything it has. Static nodes come into being by it; nodes we created are matched by (provider, instance id or name).
+// Attempts that the state believes on this node in STARTING/RUNNING/STOPPING but that the inventory lacks ended with NODE_LOST ("the node forgot it") when
+// boot_id is new; with the same boot_id their Ended report is still to come (reports are kept until acked). OFFERED ones are simply offered again.
+// ALREADY_EXISTS when a node of this name lives with another boot_id and a session (`other_session_alive`).
+struct NodeHello {
+  std::string name, provider, instance_id, boot_id, zone, region, isolation, cluster_uuid;
+  Market market = Market::kUnspecified;
+  Capacity capacity;
+  std::vector<InventoryEntry> inventory;
+  bool other_session_alive = false;
+};
+struct Report {
+  enum class Kind { kAccepted = 1, kStarted = 2, kCheckpoint = 3, kEnded = 4 };
+  int64_t seq = 0;
+  AttemptId attempt;
+  Kind kind = Kind::kAccepted;
+  CheckpointRef checkpoint;     // kCheckpoint: attempt, step, path, manifest, bytes
+  EndCause cause = EndCause::kUnspecified;   // kEnded
+  Initiator initiator = Initiator::kUnspecified;
+  std::string detail;
+  int64_t last_step = 0;
+};
+// Reports with seq <= Node::report_ack are duplicates and change nothing; a gap is refused (FAILED_PRECONDITION, the session starts again).
+// Reports about an attempt that the state does not have alive on this node are acknowledged and change nothing (it was fenced, moved or forgotten).
+// A checkpoint of an attempt that has ended or was sealed is never registered.
+struct NodeReports {
+  NodeId node = 0;
+  std::string boot_id;
+  std::vector<Report> reports;
+};
+struct NodeNotice {
+  NodeId node = 0;
+  int64_t in_ms = 0;            // it will be taken this long from now
+  std::string source;
+  bool advisory = false;
+};
+
+// --- From the effects' executors ---
+
+struct SealResult {             // the store was listed; what is not here will never be read
+  AttemptId attempt;
+  std::optional<CheckpointRef> newest;   // newest committed and verified manifest of this attempt's directory
+  int64_t damaged = 0;          // manifests that failed verification
+};
+struct OffersListed {
+  std::string provider;
+  std::vector<Offer> offers;    // the whole list; learned fields are ignored
+};
+struct InstanceCreated {        // NODE may be RELEASING by now: then the effect to terminate follows
+  NodeId node = 0;
+  std::string instance_id;
+};
+struct InstanceRefused {
+  NodeId node = 0;
+  enum class Code { kCapacity = 1, kThrottled = 2, kRejected = 3 } code = Code::kCapacity;  // kRejected: the request itself is wrong (long back-off)
+  std::string message;
+  int64_t retry_after_ms = 0;   // 0: the policy's
+};
+// One complete listing of a provider, begun at `asked_ms` (instances created later may be missing: absence proves nothing for them).
+struct InstanceListing {
+  std::string provider;
+  int64_t asked_ms = 0;
+  struct Instance {
+    std::string instance_id, name;   // name is the node name we gave it
+    bool alive = true;
+    bool reclaimed = false;          // the provider took it (with or without notice)
+    std::string reason;
+    int64_t billed_micros = -1;      // final bill when it has ended; -1 unknown
+    int64_t notice_in_ms = -1;       // announced reclaim; -1 none
+  };
+  std::vector<Instance> instances;   // ours only (by cluster tag)
+};
+struct InstanceGone {           // the provider's word about one node, after Terminate or Describe
+  NodeId node = 0;
+  bool reclaimed = false;
+  std::string reason;
+  int64_t billed_micros = -1;
+};
+
+// --- From Decide ---
+
+struct Place {
+  TaskId task;
+  std::vector<Member> members;
+  PlaceReason reason;
+};
+struct RequestNode {
+  OfferKey offer;
+  TaskId for_task;
+  PlaceReason reason;
+};
+struct ReleaseNode {
+  NodeId node = 0;
+  std::string reason;
+};
+struct StopAttempt {
+  AttemptId attempt;
+  StopRequest stop;
+};
+struct DeclareLost {            // its lease has lapsed and nobody can testify
+  NodeId node = 0;
+  std::string reason;
+};
+struct ForgetRequests {         // idempotency records older than their time to live
+  int64_t before_ms = 0;
+};
+
+using Command = std::variant<Submit, Cancel, Preempt, CordonNode, DrainNode, Configure, NodeHello, NodeReports, NodeNotice, SealResult, OffersListed,
+                             InstanceCreated, InstanceRefused, InstanceListing, InstanceGone, Place, RequestNode, ReleaseNode, StopAttempt, DeclareLost,
+                             ForgetRequests>;
+
+}  // namespace spillway::core
