@@ -2,7 +2,7 @@
 //
 // Pure: no descriptors, no clock. A frame is bytes; how frames become packets of the SOCK_SEQPACKET socket is packets.h.
 //
-// Bytes of a frame: one byte format version, one byte kind, then fields as protobuf writes them (varint and length-delimited only). Unknown
+// Bytes of a frame: one byte format version, one byte kind, then fields as protobuf writes them (signed integers in zigzag). Unknown
 // fields are skipped, so a new worker talks to an old supervisor that still owns running jobs. Bounded by limits::kSupervisorFrameBytesMax.
 // Decoding hostile bytes gives INVALID_ARGUMENT, never a crash and never more memory than a small multiple of the frame.
 //
