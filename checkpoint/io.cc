@@ -1,0 +1,162 @@
+#include "checkpoint/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "base/files.h"
+#include "base/status_macros.h"
+#include "checkpoint/layout.h"
+
+namespace spillway::checkpoint {
+namespace {
+
+class RealFile final : public File {
+ public:
+  RealFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  ~RealFile() override { ::close(fd_); }  // nothing is lost: whoever needs the bytes has called Sync
+
+  absl::Status WriteAt(const void* data, size_t bytes, int64_t offset) override {
+    const char* at = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t n = ::pwrite(fd_, at, bytes, offset);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return ErrnoStatus(errno, absl::StrCat("write ", path_));
+      at += n;
+      offset += n;
+      bytes -= static_cast<size_t>(n);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadAt(void* data, size_t bytes, int64_t offset) override {
+    char* at = static_cast<char*>(data);
+    while (bytes > 0) {
+      const ssize_t n = ::pread(fd_, at, bytes, offset);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return ErrnoStatus(errno, absl::StrCat("read ", path_));
+      if (n == 0) return absl::OutOfRangeError(absl::StrCat(path_, " ends at byte ", offset, ", ", bytes, " bytes short"));
+      at += n;
+      offset += n;
+      bytes -= static_cast<size_t>(n);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Allocate(int64_t bytes) override {
+    if (::ftruncate(fd_, bytes) != 0) return ErrnoStatus(errno, absl::StrCat("size ", path_));
+    if (bytes == 0) return absl::OkStatus();
+    while (::fallocate(fd_, 0, 0, bytes) != 0) {
+      if (errno == EINTR) continue;
+      if (errno == EOPNOTSUPP || errno == ENOSYS) break;  // the writes themselves will find a full disk
+      return ErrnoStatus(errno, absl::StrCat("allocate ", bytes, " bytes for ", path_));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Sync() override {
+    if (::fdatasync(fd_) != 0) return ErrnoStatus(errno, absl::StrCat("fdatasync ", path_));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<int64_t> Bytes() override {
+    struct stat st;
+    if (::fstat(fd_, &st) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path_));
+    return st.st_size;
+  }
+
+ private:
+  const int fd_;
+  const std::string path_;
+};
+
+class RealFileSystem final : public Io {
+ public:
+  absl::StatusOr<std::unique_ptr<File>> Create(const std::string& path) override {
+    return OpenWith(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, "create ");
+  }
+
+  absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path) override {
+    ASSIGN_OR_RETURN(auto file, OpenWith(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, "open "));  // a fifo must not hang us
+    return file;
+  }
+
+  absl::Status MakeDirectory(const std::string& path) override {
+    if (::mkdir(path.c_str(), 0755) == 0) return absl::OkStatus();
+    const int error = errno;
+    struct stat st;
+    if (error == EEXIST && ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode)) return absl::OkStatus();
+    return ErrnoStatus(error, absl::StrCat("mkdir ", path));
+  }
+
+  absl::Status SyncDirectory(const std::string& path) override { return FsyncDirectory(path); }
+
+  absl::Status RenameNoReplace(const std::string& from, const std::string& to) override {
+    if (::syscall(SYS_renameat2, AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return absl::OkStatus();
+    if (errno == EINVAL || errno == ENOSYS) {
+      // A file system without the flag. An attempt's directory has one writer, so looking first is enough.
+      ASSIGN_OR_RETURN(const bool taken, Exists(to));
+      if (taken) return absl::AlreadyExistsError(absl::StrCat(to, " exists"));
+      return RenameReplace(from, to);
+    }
+    if (errno == EEXIST || errno == ENOTEMPTY) return absl::AlreadyExistsError(absl::StrCat(to, " exists"));
+    return ErrnoStatus(errno, absl::StrCat("rename ", from, " to ", to));
+  }
+
+  absl::Status RenameReplace(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) return ErrnoStatus(errno, absl::StrCat("rename ", from, " to ", to));
+    return absl::OkStatus();
+  }
+
+  absl::Status RemoveTree(const std::string& path) override { return spillway::RemoveTree(path); }
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override { return ListDirectory(path); }
+
+  absl::StatusOr<bool> Exists(const std::string& path) override {
+    struct stat st;
+    if (::lstat(path.c_str(), &st) == 0) return true;
+    if (errno == ENOENT || errno == ENOTDIR) return false;
+    return ErrnoStatus(errno, absl::StrCat("stat ", path));
+  }
+
+ private:
+  static absl::StatusOr<std::unique_ptr<File>> OpenWith(const std::string& path, int flags, absl::string_view verb) {
+    const int fd = ::open(path.c_str(), flags, 0644);
+    if (fd < 0) return ErrnoStatus(errno, absl::StrCat(verb, path));
+    std::unique_ptr<File> file = std::make_unique<RealFile>(fd, path);
+    struct stat st;
+    if (::fstat(fd, &st) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
+    if (!S_ISREG(st.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));
+    return file;
+  }
+};
+
+}  // namespace
+
+Io* RealIo() {
+  static RealFileSystem* const io = new RealFileSystem;
+  return io;
+}
+
+absl::StatusOr<std::string> ReadWhole(Io* io, const std::string& path, int64_t bytes_max) {
+  ASSIGN_OR_RETURN(std::unique_ptr<File> file, io->Open(path));
+  ASSIGN_OR_RETURN(const int64_t bytes, file->Bytes());
+  if (bytes > bytes_max) return absl::InvalidArgumentError(absl::StrCat(path, " has ", bytes, " bytes; at most ", bytes_max, " are allowed"));
+  std::string content(static_cast<size_t>(bytes), '\0');
+  RETURN_IF_ERROR(file->ReadAt(content.data(), content.size(), 0));
+  return content;
+}
+
+absl::Status MakeDirectoriesDurably(Io* io, const std::string& path) {
+  ASSIGN_OR_RETURN(const bool exists, io->Exists(path));
+  if (exists) return io->MakeDirectory(path);  // OK for a directory, a clear error for anything else
+  const std::string parent = ParentOf(path);
+  RETURN_IF_ERROR(MakeDirectoriesDurably(io, parent));
+  RETURN_IF_ERROR(io->MakeDirectory(path));
+  return io->SyncDirectory(parent);
+}
+
+}  // namespace spillway::checkpoint

@@ -1,0 +1,46 @@
+// The seam between this library and the file system: every call that can fail on a disk passes here, so that a test can make any of
+// them fail, or end the process, in its place. Errors carry the path; a full disk is RESOURCE_EXHAUSTED.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace spillway::checkpoint {
+
+class File {
+ public:
+  virtual ~File() = default;  // closes
+  virtual absl::Status WriteAt(const void* data, size_t bytes, int64_t offset) = 0;  // all bytes or an error
+  virtual absl::Status ReadAt(void* data, size_t bytes, int64_t offset) = 0;         // all bytes; OUT_OF_RANGE past the end
+  virtual absl::Status Allocate(int64_t bytes) = 0;  // sets the size, reserving the space where the file system can
+  virtual absl::Status Sync() = 0;                   // fdatasync
+  virtual absl::StatusOr<int64_t> Bytes() = 0;
+};
+
+class Io {
+ public:
+  virtual ~Io() = default;
+  virtual absl::StatusOr<std::unique_ptr<File>> Create(const std::string& path) = 0;  // for writing and reading; replaces a leftover
+  virtual absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path) = 0;    // for reading; NOT_FOUND
+  virtual absl::Status MakeDirectory(const std::string& path) = 0;                    // one level; present already is OK
+  virtual absl::Status SyncDirectory(const std::string& path) = 0;
+  virtual absl::Status RenameNoReplace(const std::string& from, const std::string& to) = 0;  // ALREADY_EXISTS
+  virtual absl::Status RenameReplace(const std::string& from, const std::string& to) = 0;
+  virtual absl::Status RemoveTree(const std::string& path) = 0;                              // absent is OK
+  virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;        // names, sorted; NOT_FOUND
+  virtual absl::StatusOr<bool> Exists(const std::string& path) = 0;
+};
+
+// The real file system. Lives for ever.
+Io* RealIo();
+
+// At most `bytes_max` bytes of a file; INVALID_ARGUMENT when it is larger.
+absl::StatusOr<std::string> ReadWhole(Io* io, const std::string& path, int64_t bytes_max);
+// Makes the directory and the parents it lacks, each entry durable in its parent.
+absl::Status MakeDirectoriesDurably(Io* io, const std::string& path);
+
+}  // namespace spillway::checkpoint

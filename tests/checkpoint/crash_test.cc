@@ -1,0 +1,191 @@
+// The promise of Save, tried at every call it makes to the file system: the process ends there, the call fails, the disk is full from
+// there on, the power goes. Afterwards the new checkpoint or the one before it is there, bit for bit, and saving works again.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/checkpoint/fault_io.h"
+#include "tests/checkpoint/support.h"
+
+namespace spillway::checkpoint {
+namespace {
+
+constexpr int64_t kCallsMax = 1000;  // a save that makes more has gone wrong
+
+absl::StatusOr<CommittedCheckpoint> SaveStep(Io* io, const std::string& directory, int64_t step) {
+  auto writer = Writer::Open(OptionsFor(directory, 1, io));
+  if (!writer.ok()) return writer.status();
+  return writer->Save(step, StateOf(step).Views());
+}
+
+class CrashTest : public ::testing::TestWithParam<bool> {
+ protected:
+  // The parameter says whether a checkpoint is there before, or not even the attempt's directory.
+  bool had_one() const { return GetParam(); }
+
+  // A fresh attempt directory, with step 10 committed where there should be one.
+  std::string FreshAttempt(int64_t k) {
+    const std::string directory = absl::StrCat(folder_.path(), "/k", k, "/", kCluster, "/5/0/a1");
+    if (had_one()) MustSave(directory, 10);
+    else EXPECT_OK(MakeDirectories(absl::StrCat(folder_.path(), "/k", k)));
+    return directory;
+  }
+
+  // New or previous, bit for bit; never neither, never a mixture. `must` when Save had said OK.
+  void CheckNewOrPrevious(const std::string& directory, bool must_be_new) {
+    SampleState state;
+    auto restored = RestoreNewest(directory, state.Targets());
+    if (!restored.ok()) {
+      ASSERT_TRUE(absl::IsNotFound(restored.status())) << restored.status();
+      ASSERT_FALSE(had_one());
+      ASSERT_FALSE(must_be_new);
+      return;
+    }
+    EXPECT_TRUE(restored->skipped.empty()) << restored->skipped[0].why;
+    EXPECT_TRUE(restored->checkpoint.step == 20 || (!must_be_new && had_one() && restored->checkpoint.step == 10)) << restored->checkpoint.path;
+    EXPECT_EQ(state, StateOf(restored->checkpoint.step));
+    EXPECT_OK(Verify(restored->checkpoint.path, VerifyLevel::kFull).status());
+  }
+
+  // What was left behind is in nobody's way.
+  void CheckSavingWorksAgain(const std::string& directory) {
+    for (int64_t step : {20, 30}) {
+      auto saved = SaveStep(RealIo(), directory, step);
+      EXPECT_TRUE(saved.ok() || (step == 20 && absl::IsAlreadyExists(saved.status()))) << saved.status();
+    }
+    SampleState state;
+    ASSERT_OK_AND_ASSIGN(const Restored restored, RestoreNewest(directory, state.Targets()));
+    EXPECT_EQ(restored.checkpoint.step, 30);
+    EXPECT_EQ(state, StateOf(30));
+    ASSERT_OK_AND_ASSIGN(const ScanResult scan, ScanAttempt(directory));
+    EXPECT_TRUE(scan.bad.empty());
+    EXPECT_EQ(scan.committed.size(), had_one() ? 3u : 2u);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_P(CrashTest, TheProcessEndsAtEveryCall) {
+  bool completed = false;
+  int64_t k = 1;
+  for (; !completed && k < kCallsMax; ++k) {
+    const std::string directory = FreshAttempt(k);
+    const pid_t child = fork();
+    if (child == 0) {
+      FaultIo io(FaultIo::Fault::kExit, k);
+      _exit(SaveStep(&io, directory, 20).ok() ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == 77 || WEXITSTATUS(status) == 0)) << status;
+    completed = WEXITSTATUS(status) == 0;
+    CheckNewOrPrevious(directory, completed);
+    CheckSavingWorksAgain(directory);
+    if (HasFatalFailure()) FAIL() << "at call " << k;
+  }
+  EXPECT_TRUE(completed);
+  EXPECT_GT(k, 20);  // there was something to try
+}
+
+TEST_P(CrashTest, EveryCallFailsOnce) {
+  bool untouched = false;
+  for (int64_t k = 1; !untouched && k < kCallsMax; ++k) {
+    const std::string directory = FreshAttempt(k);
+    FaultIo io(FaultIo::Fault::kErrorOnce, k, absl::UnavailableError("input/output error"));
+    const auto saved = SaveStep(&io, directory, 20);
+    untouched = !io.struck();
+    CheckNewOrPrevious(directory, saved.ok());
+    CheckSavingWorksAgain(directory);
+    if (HasFatalFailure()) FAIL() << "at call " << k;
+  }
+  EXPECT_TRUE(untouched);
+}
+
+TEST_P(CrashTest, TheDiskIsFullFromEveryCallOn) {
+  bool untouched = false;
+  for (int64_t k = 1; !untouched && k < kCallsMax; ++k) {
+    const std::string directory = FreshAttempt(k);
+    FaultIo io(FaultIo::Fault::kErrorStays, k);
+    const auto saved = SaveStep(&io, directory, 20);
+    untouched = !io.struck();
+    EXPECT_TRUE(saved.ok() || absl::IsResourceExhausted(saved.status())) << saved.status();
+    CheckNewOrPrevious(directory, saved.ok());
+    EXPECT_FALSE(PathExists(directory + "/.stage-step-000000000020")) << "the space was not given back";
+    CheckSavingWorksAgain(directory);
+    if (HasFatalFailure()) FAIL() << "at call " << k;
+  }
+  EXPECT_TRUE(untouched);
+}
+
+TEST_P(CrashTest, ThePowerGoesAtEveryCall) {
+  Rng rng(2024);
+  for (int round = 0; round < 4; ++round) {  // what is lost differs each time
+    bool untouched = false;
+    for (int64_t k = 1; !untouched && k < kCallsMax; ++k) {
+      const std::string directory = FreshAttempt(10'000 * (round + 1) + k);
+      TemporaryFolder graveyard;
+      FaultIo io(FaultIo::Fault::kPowerCut, k);
+      io.set_graveyard(graveyard.path());
+      const auto saved = SaveStep(&io, directory, 20);
+      untouched = !io.struck();
+      io.LosePower(&rng, graveyard.path());
+      CheckNewOrPrevious(directory, saved.ok());
+      CheckSavingWorksAgain(directory);
+      if (HasFatalFailure()) FAIL() << "at call " << k << " of round " << round;
+    }
+    EXPECT_TRUE(untouched);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, CrashTest, ::testing::Bool(), [](const auto& info) { return info.param ? "WithOneBefore" : "TheFirst"; });
+
+// Directories that an earlier process made and could not sync before it was stopped must not take a commit with them.
+TEST(PowerCut, SparesACommitInDirectoriesMadeEarlier) {
+  Rng rng(3);
+  for (int round = 0; round < 30; ++round) {
+    TemporaryFolder folder, graveyard;
+    FaultIo io(FaultIo::Fault::kNone, 1);
+    std::string directory = folder.path();
+    for (const std::string name : {kCluster, "5", "0", "a1"}) {
+      directory += "/" + name;
+      ASSERT_OK(io.MakeDirectory(directory));
+    }
+    ASSERT_OK(SaveStep(&io, directory, 20).status());
+    io.LosePower(&rng, graveyard.path());
+    SampleState state;
+    ASSERT_OK(RestoreNewest(directory, state.Targets()).status());
+    EXPECT_EQ(state, StateOf(20));
+  }
+}
+
+// The model of a power cut must be able to lose a checkpoint, or the tests above say nothing.
+TEST(PowerCut, LosesWhatWasNotSynced) {
+  Rng rng(1);
+  int lost = 0;
+  for (int round = 0; round < 50; ++round) {
+    TemporaryFolder folder, graveyard;
+    FaultIo io;
+    ASSERT_OK(io.MakeDirectory(folder.path() + "/d"));
+    {
+      ASSERT_OK_AND_ASSIGN(auto file, io.Create(folder.path() + "/d/f"));
+      ASSERT_OK(file->WriteAt("content", 7, 0));
+      if (round % 2 == 0) {
+        ASSERT_OK(file->Sync());
+      }
+    }
+    if (round % 2 == 1) {
+        ASSERT_OK(io.SyncDirectory(folder.path() + "/d"));
+      }
+    ASSERT_OK(io.SyncDirectory(folder.path()));
+    io.LosePower(&rng, graveyard.path());
+    auto content = ReadFile(folder.path() + "/d/f");
+    if (round % 2 == 1) {
+        ASSERT_OK(content.status());
+      }  // its name was synced, its bytes were not
+    lost += !content.ok() || *content != "content";
+  }
+  EXPECT_GT(lost, 10);
+}
+
+}  // namespace
+}  // namespace spillway::checkpoint
