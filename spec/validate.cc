@@ -1,0 +1,211 @@
+#include "spec/validate.h"
+
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/ids.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "spec/checks.h"
+#include "spec/fields.h"
+#include "spec/signals.h"
+
+namespace spillway::spec {
+namespace {
+
+constexpr char kNameForm[] = "a name is [a-z0-9][a-z0-9._-]*, at most 128 bytes";
+
+bool HasNul(absl::string_view text) { return text.find('\0') != absl::string_view::npos; }
+
+void CheckName(const v1::JobSpec& spec, Checks* checks) {
+  if (spec.name().empty()) return;
+  if (const std::string problem = JobNameProblem(spec.name()); !problem.empty()) checks->Add("name", problem);
+}
+
+void CheckProgram(const v1::JobSpec& spec, Checks* checks) {
+  const bool command = spec.command_size() > 0;
+  const bool script = !spec.script().empty();
+  if (!command && !script) return checks->Add("command", "is missing: a job needs exactly one of command and script");
+  if (command && script) return checks->Add("script", "a job needs exactly one of command and script, and both are given");
+  if (HasNul(spec.script())) checks->Add("script", "holds a NUL byte");
+  if (spec.command_size() > static_cast<int>(limits::kArgvCountMax)) {
+    checks->Add("command", absl::StrCat("has ", spec.command_size(), " words; the most is ", limits::kArgvCountMax));
+  }
+  size_t bytes = 0;
+  for (int i = 0; i < spec.command_size(); ++i) {
+    bytes += spec.command(i).size() + 1;
+    if (HasNul(spec.command(i))) checks->Add(absl::StrCat("command[", i, "]"), "holds a NUL byte");
+  }
+  if (bytes > limits::kArgvBytesMax) checks->Add("command", absl::StrCat("is ", bytes, " bytes long; the most is ", limits::kArgvBytesMax));
+  if (!command) return;
+  const std::string& program = spec.command(0);
+  if (program.empty()) {
+    checks->Add("command[0]", "the program's name is empty");
+  } else if (spec.workdir().empty() && program[0] != '/' && absl::StrContains(program, '/')) {
+    checks->Add("command[0]", absl::StrCat("`", Printable(program, 60), "` is relative, but without `workdir` the job starts in an empty folder of its own: set workdir or write the whole path"));
+  }
+}
+
+void CheckEnv(const v1::JobSpec& spec, Checks* checks) {
+  if (spec.env().size() > limits::kEnvCountMax) {
+    return checks->Add("env", absl::StrCat("has ", spec.env().size(), " entries; the most is ", limits::kEnvCountMax));
+  }
+  const std::set<std::string> names = [&] {
+    std::set<std::string> out;
+    for (const auto& [name, value] : spec.env()) out.insert(name);
+    return out;
+  }();
+  for (const std::string& name : names) {
+    const std::string path = absl::StrCat("env.", name);
+    bool good = !name.empty() && !absl::ascii_isdigit(static_cast<unsigned char>(name[0]));
+    for (const char c : name) good = good && (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_');
+    if (!good) checks->Add(path, absl::StrCat("`", Printable(name, 60), "` is not a name for a variable: [A-Za-z_][A-Za-z0-9_]*"));
+    if (absl::StartsWith(name, "SPILLWAY_")) checks->Add(path, "names beginning with SPILLWAY_ are set by the scheduler");
+    if (HasNul(spec.env().at(name))) checks->Add(path, "holds a NUL byte");
+  }
+}
+
+void CheckWorkdir(const v1::JobSpec& spec, Checks* checks) {
+  if (spec.workdir().empty()) return;
+  if (HasNul(spec.workdir())) return checks->Add("workdir", "holds a NUL byte");
+  if (spec.workdir()[0] != '/') {
+    checks->Add("workdir", absl::StrCat("`", Printable(spec.workdir(), 60), "` is not an absolute path (shipping a folder is not built yet)"));
+  }
+}
+
+void CheckResources(const v1::ResourceSpec& resources, Checks* checks) {
+  checks->AtLeast("resources.cpu_milli", resources.cpu_milli(), 0);
+  checks->AtLeast("resources.memory_bytes", resources.memory_bytes(), 0);
+  checks->AtLeast("resources.disk_bytes", resources.disk_bytes(), 0);
+  checks->AtLeast("resources.nodes", resources.nodes(), 0);
+  if (resources.nodes() > 1) checks->Add("resources.nodes", "gangs are not built yet: only 1 node");
+  if (!resources.has_gpu()) return;
+  const v1::GpuSpec& gpu = resources.gpu();
+  checks->Within("resources.gpu.count", gpu.count(), 0, 1024);
+  checks->Texts("resources.gpu.model", gpu.model());
+  checks->AtLeast("resources.gpu.memory.min_bytes", gpu.memory().min_bytes(), 0);
+  checks->AtLeast("resources.gpu.memory.max_bytes", gpu.memory().max_bytes(), 0);
+  if (gpu.memory().max_bytes() > 0 && gpu.memory().max_bytes() < gpu.memory().min_bytes()) checks->Add("resources.gpu.memory", "the range ends before it begins");
+  if (gpu.share() == "shared") return checks->Add("resources.gpu.share", "shared devices are not built yet: only exclusive");
+  if (!gpu.share().empty()) checks->OneOf("resources.gpu.share", gpu.share(), {"exclusive"});
+}
+
+void CheckPlacement(const v1::PlacementSpec& placement, Checks* checks) {
+  std::set<int> seen;
+  for (int i = 0; i < placement.markets_size(); ++i) {
+    const std::string path = absl::StrCat("placement.markets[", i, "]");
+    const int market = placement.markets(i);
+    if (!v1::Market_IsValid(market) || market == v1::MARKET_UNSPECIFIED) {
+      checks->Add(path, "is not a market: reserved, spot or on_demand");
+    } else if (!seen.insert(market).second) {
+      checks->Add(path, absl::StrCat("`", absl::AsciiStrToLower(v1::Market_Name(static_cast<v1::Market>(market))), "` stands twice"));
+    }
+  }
+  const bool only_spot = seen == std::set<int>{v1::SPOT};
+  if (placement.has_interruptible() && !placement.interruptible() && only_spot) {
+    checks->Add("placement.interruptible", "a job that may not be interrupted never runs on spot, and spot is the only market allowed");
+  }
+  checks->AtLeast("placement.max_price_micros_per_hour", placement.max_price_micros_per_hour(), 0);
+  checks->AtLeast("placement.max_silence_ms", placement.max_silence_ms(), 0);
+  checks->Texts("placement.regions", placement.regions());
+  checks->Texts("placement.zones", placement.zones());
+  checks->Texts("placement.providers", placement.providers());
+  checks->Texts("placement.nodes", placement.nodes());
+}
+
+void CheckCheckpoint(const v1::CheckpointSpec& checkpoint, Checks* checks) {
+  checks->AtLeast("checkpoint.interval_ms", checkpoint.interval_ms(), 0);
+  checks->AtLeast("checkpoint.grace_ms", checkpoint.grace_ms(), 0);
+  if (!checkpoint.signal().empty() && !SignalNumber(checkpoint.signal())) checks->OneOf("checkpoint.signal", checkpoint.signal(), SignalNames());
+}
+
+void CheckRetry(const v1::RetrySpec& retry, Checks* checks) {
+  if (retry.has_preempted()) checks->AtLeast("retry.preempted", retry.preempted(), -1);
+  if (retry.has_node_fault()) checks->AtLeast("retry.node_fault", retry.node_fault(), -1);
+  if (retry.has_user_error()) checks->AtLeast("retry.user_error", retry.user_error(), -1);
+}
+
+std::string DefaultName(const v1::JobSpec& spec) {
+  if (spec.command_size() == 0) return "script";
+  const absl::string_view program = spec.command(0);
+  std::string name;
+  for (const char c : program.substr(program.rfind('/') + 1)) {
+    const char lower = absl::ascii_tolower(static_cast<unsigned char>(c));
+    const bool good = absl::ascii_isalnum(static_cast<unsigned char>(lower)) || lower == '.' || lower == '_' || lower == '-';
+    if (name.empty() && !absl::ascii_isalnum(static_cast<unsigned char>(lower))) continue;
+    name += good ? lower : '-';
+  }
+  name.resize(std::min(name.size(), limits::kNameBytesMax));
+  return JobNameProblem(name).empty() ? name : "job";
+}
+
+}  // namespace
+
+std::string JobNameProblem(absl::string_view name) {
+  bool good = !name.empty() && name.size() <= limits::kNameBytesMax && absl::ascii_isalnum(static_cast<unsigned char>(name[0]));
+  for (const char c : name) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    good = good && (absl::ascii_islower(byte) || absl::ascii_isdigit(byte) || c == '.' || c == '_' || c == '-');
+  }
+  if (!good) return absl::StrCat("`", Printable(name, 60), "` is not a name: ", kNameForm);
+  // On the command line a name stands where an id may stand.
+  if (name == "last" || name == "all" || name.find_first_not_of("0123456789.-") == absl::string_view::npos) {
+    return absl::StrCat("`", name, "` reads as an id, not as a name");
+  }
+  return "";
+}
+
+std::vector<Violation> ValidateJobSpec(const v1::JobSpec& spec) {
+  Checks checks;
+  if (const size_t bytes = spec.ByteSizeLong(); bytes > limits::kSpecBytesMax) {
+    checks.Add("", absl::StrCat("the job is ", bytes, " bytes; the most is ", limits::kSpecBytesMax));
+    return checks.Take();
+  }
+  CheckName(spec, &checks);
+  CheckProgram(spec, &checks);
+  CheckEnv(spec, &checks);
+  CheckWorkdir(spec, &checks);
+  CheckResources(spec.resources(), &checks);
+  CheckPlacement(spec.placement(), &checks);
+  CheckCheckpoint(spec.checkpoint(), &checks);
+  CheckRetry(spec.retry(), &checks);
+  checks.AtLeast("limits.max_duration_ms", spec.limits().max_duration_ms(), 0);
+  if (spec.has_priority()) checks.Within("priority", spec.priority(), 0, 100);
+  checks.NotBuilt(spec);
+  return checks.Take();
+}
+
+void NormalizeJobSpec(v1::JobSpec* spec) {
+  if (spec->name().empty()) spec->set_name(DefaultName(*spec));
+  if (!spec->has_priority()) spec->set_priority(50);
+}
+
+v1::FieldViolations ToProto(const std::vector<Violation>& violations) {
+  v1::FieldViolations out;
+  for (const Violation& violation : violations) {
+    v1::FieldViolation* to = out.add_violations();
+    to->set_field(violation.field_path);
+    to->set_message(violation.message);
+    to->set_nearest(violation.nearest);
+  }
+  return out;
+}
+
+std::vector<Violation> FromProto(const v1::FieldViolations& violations) {
+  std::vector<Violation> out;
+  for (const v1::FieldViolation& from : violations.violations()) out.push_back({from.field(), from.message(), from.nearest()});
+  return out;
+}
+
+std::string RenderViolations(const std::vector<Violation>& violations, const google::protobuf::Descriptor& type, absl::string_view source, const FieldLines& lines) {
+  return absl::StrJoin(violations, "\n", [&](std::string* out, const Violation& violation) {
+    const std::string path = Printable(YamlPathOf(type, violation.field_path));
+    if (!source.empty()) absl::StrAppend(out, source, ":", std::max(1, lines.Find(violation.field_path)), ": ");
+    absl::StrAppend(out, path, path.empty() ? "" : ": ", Printable(violation.message, 400));
+  });
+}
+
+}  // namespace spillway::spec
