@@ -224,7 +224,41 @@ std::optional<int64_t> Cloud::NextDeadlineMs(int64_t now_ms) const {
   return next;
 }
 
+absl::Status Cloud::Admissible(const Event& event) const {
+  struct Visitor {
+    const Cloud& cloud;
+
+    absl::Status operator()(const Opened&) const { return absl::OkStatus(); }
+    absl::Status operator()(const Created& e) const {
+      if (!cloud.opened_.has_value()) return absl::InvalidArgumentError("created before opened");
+      if (e.instance < cloud.next_number_) return absl::InvalidArgumentError(absl::StrCat("instance ", e.instance, " is created twice"));
+      return absl::OkStatus();
+    }
+    absl::Status operator()(const Started& e) const { return Living(e.instance, false); }
+    absl::Status operator()(const ReclaimOrdered& e) const { return Living(e.instance, true); }
+    absl::Status operator()(const Announced& e) const { return Living(e.instance, true); }
+    absl::Status operator()(const Ending& e) const { return Living(e.instance, true); }
+    absl::Status operator()(const Gone& e) const {
+      RETURN_IF_ERROR(Living(e.instance, false));
+      if (cloud.Find(e.instance)->state == InstanceState::kStopping) return absl::OkStatus();
+      return absl::InvalidArgumentError(absl::StrCat("instance ", e.instance, " is gone before its end was decided"));
+    }
+
+    absl::Status Living(int64_t number, bool undecided) const {
+      const Instance* instance = cloud.Find(number);
+      if (instance == nullptr) return absl::InvalidArgumentError(absl::StrCat("no instance ", number));
+      if (undecided ? Decided(*instance) : instance->state == InstanceState::kEnded) {
+        return absl::InvalidArgumentError(absl::StrCat("instance ", number, " has already ended"));
+      }
+      return absl::OkStatus();
+    }
+  };
+  return std::visit(Visitor{*this}, event.what);
+}
+
 void Cloud::Apply(const Event& event) {
+  const absl::Status admissible = Admissible(event);
+  CHECK(admissible.ok()) << admissible.message();
   struct Visitor {
     Cloud* cloud;
     int64_t at_ms;
@@ -269,7 +303,6 @@ void Cloud::Apply(const Event& event) {
 
     void operator()(const Ending& e) {
       Instance& instance = cloud->instances_.at(e.instance);
-      CHECK(!Decided(instance)) << "instance " << e.instance << " ends twice";
       instance.state = InstanceState::kStopping;
       instance.ended_ms = at_ms;
       instance.end_reason = e.reason;
@@ -281,7 +314,6 @@ void Cloud::Apply(const Event& event) {
 
     void operator()(const Gone& e) {
       Instance& instance = cloud->instances_.at(e.instance);
-      CHECK(instance.state == InstanceState::kStopping) << "instance " << e.instance << " is buried before its end";
       instance.state = InstanceState::kEnded;
       instance.pid = 0;
       cloud->unended_.erase(e.instance);

@@ -162,7 +162,9 @@ class Cloud {
   // The next moment at which Due or WhatIsOwed may have something new; nullopt: never.
   std::optional<int64_t> NextDeadlineMs(int64_t now_ms) const;
 
-  void Apply(const Event& event);
+  // INVALID_ARGUMENT when the event cannot follow the present state: a damaged ledger, or a broken caller.
+  absl::Status Admissible(const Event& event) const;
+  void Apply(const Event& event);  // requires Admissible
   // After a replay: leases of living instances count from now, so that an outage of the cloud ends nobody.
   void RestartLeases(int64_t now_ms);
 

@@ -1,0 +1,104 @@
+#include "playground/worker_command.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace spillway::playground {
+namespace {
+
+constexpr const char* kInherited[] = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "SPILLWAY_LOG", "ASAN_OPTIONS", "UBSAN_OPTIONS",
+                                      "TSAN_OPTIONS"};
+
+std::string ResourcesText(const Terms& terms) {
+  std::vector<std::string> parts;
+  if (terms.gpus.count > 0) {
+    parts.push_back(absl::StrCat("gpu=", terms.gpus.count));
+    parts.push_back(absl::StrCat("gpu_model=", terms.gpus.model));
+    if (terms.gpus.memory_bytes > 0) parts.push_back(absl::StrCat("gpu_memory=", FormatBytes(terms.gpus.memory_bytes)));
+  }
+  parts.push_back(absl::StrCat("cpus=", terms.cpus));
+  parts.push_back(absl::StrCat("memory=", FormatBytes(terms.memory_bytes)));
+  if (terms.disk_bytes > 0) parts.push_back(absl::StrCat("disk=", FormatBytes(terms.disk_bytes)));
+  return absl::StrJoin(parts, ",");
+}
+
+std::map<std::string, std::string> PlaceholdersOf(const Instance& instance, const MachinePlace& place) {
+  const WorkerSpec& worker = instance.request.worker;
+  return {{"instance_id", instance.id},       {"home", place.home},
+          {"metadata_url", place.metadata_url}, {"node_name", worker.node_name},
+          {"server", worker.server},          {"token_file", worker.token_file},
+          {"zone", instance.terms.zone},      {"region", instance.terms.region},
+          {"market", instance.terms.spot ? "spot" : "on_demand"}};
+}
+
+// "{name}" for letters and underscores only is a placeholder; any other brace is text.
+absl::StatusOr<std::string> FillIn(const std::string& text, const std::map<std::string, std::string>& values) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const size_t close = text[i] == '{' ? text.find('}', i) : std::string::npos;
+    const std::string name = close == std::string::npos ? "" : text.substr(i + 1, close - i - 1);
+    if (name.empty() || name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") != std::string::npos) {
+      out += text[i];
+      continue;
+    }
+    auto it = values.find(name);
+    if (it == values.end()) {
+      std::vector<std::string> known;
+      for (const auto& [key, value] : values) known.push_back(key);
+      return absl::InvalidArgumentError(absl::StrCat("worker.argv: unknown {", Printable(name), "}; known: ", absl::StrJoin(known, ", ")));
+    }
+    out += it->second;
+    i = close;
+  }
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> WorkerArgv(const Instance& instance, const MachinePlace& place) {
+  const WorkerSpec& worker = instance.request.worker;
+  if (!worker.argv.empty()) {
+    const std::map<std::string, std::string> values = PlaceholdersOf(instance, place);
+    std::vector<std::string> argv;
+    for (const std::string& argument : worker.argv) {
+      ASSIGN_OR_RETURN(argv.emplace_back(), FillIn(argument, values));
+    }
+    return argv;
+  }
+  std::vector<std::string> argv = {place.worker_path,
+                                   "--server", worker.server,
+                                   "--token-file", worker.token_file,
+                                   "--node-name", worker.node_name,
+                                   "--provider", "playground",
+                                   "--instance-id", instance.id,
+                                   "--home", place.home,
+                                   "--metadata-url", place.metadata_url,
+                                   "--notice-source", "aws",
+                                   "--zone", instance.terms.zone,
+                                   "--region", instance.terms.region,
+                                   "--market", instance.terms.spot ? "spot" : "on_demand",
+                                   "--resources", ResourcesText(instance.terms)};
+  for (const auto& [key, value] : worker.labels) {
+    argv.push_back("--label");
+    argv.push_back(absl::StrCat(key, "=", value));
+  }
+  return argv;
+}
+
+std::vector<std::string> WorkerEnvironment(const Instance& instance, const std::map<std::string, std::string>& own_environment,
+                                           const std::string& marker) {
+  std::map<std::string, std::string> environment;
+  for (const char* name : kInherited) {
+    if (auto it = own_environment.find(name); it != own_environment.end()) environment[name] = it->second;
+  }
+  for (const auto& [name, value] : instance.request.worker.env) environment[name] = value;
+  environment[kMarkerVariable] = marker;
+  std::vector<std::string> out;
+  for (const auto& [name, value] : environment) out.push_back(absl::StrCat(name, "=", value));
+  return out;
+}
+
+}  // namespace spillway::playground
