@@ -2,9 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "absl/strings/match.h"
@@ -137,6 +140,7 @@ std::vector<int64_t> Cgroup::Processes() const {
 }
 
 void Cgroup::Kill() {
+  killed_ = true;
   if (kill_fd_ >= 0 && pwrite(kill_fd_, "1", 1, 0) == 1) return;
   KillProcessesIn(path_);
 }
@@ -181,7 +185,24 @@ absl::StatusOr<std::unique_ptr<CgroupPool>> CgroupPool::Open(const std::string& 
   RemoveBelow(pool->parent_);
   if (!pool->memory_v1_.empty()) RemoveBelow(pool->memory_v1_);
   if (!pool->pids_v1_.empty()) RemoveBelow(pool->pids_v1_);
+  RETURN_IF_ERROR(pool->ProbeCloneInto());
   return pool;
+}
+
+// Can a child be born in a cgroup, and live? Old kernels cannot, and where our own cgroup was once killed and used again, new ones kill it.
+absl::Status CgroupPool::ProbeCloneInto() {
+  ASSIGN_OR_RETURN(std::unique_ptr<Cgroup> cgroup, Take({}));
+  clone_args args = {};
+  args.flags = CLONE_INTO_CGROUP;
+  args.exit_signal = SIGCHLD;
+  args.cgroup = static_cast<uint64_t>(cgroup->folder_fd_);
+  const long pid = syscall(SYS_clone3, &args, sizeof args);
+  if (pid == 0) _exit(0);
+  int status = 0;
+  clone_into_ = pid > 0 && waitpid(static_cast<pid_t>(pid), &status, 0) == pid && WIFEXITED(status);
+  cgroup->killed_ = true;  // its clone_into_ was set before this was known
+  GiveBack(std::move(cgroup));
+  return absl::OkStatus();
 }
 
 CgroupPool::~CgroupPool() {
@@ -207,6 +228,7 @@ absl::StatusOr<std::unique_ptr<Cgroup>> CgroupPool::Take(const Limits& limits) {
     cgroup->folder_fd_ = open(cgroup->path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cgroup->events_fd_ = open(JoinPath(cgroup->path_, "cgroup.events").c_str(), O_RDONLY | O_CLOEXEC);
     if (cgroup->folder_fd_ < 0 || cgroup->events_fd_ < 0) return ErrnoStatus(errno, absl::StrCat("cannot use the cgroup ", cgroup->path_));
+    cgroup->clone_into_ = clone_into_;
     cgroup->kill_fd_ = open(JoinPath(cgroup->path_, "cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC);
   }
   Apply(limits, *cgroup);
@@ -255,7 +277,7 @@ void CgroupPool::GiveBack(std::unique_ptr<Cgroup> cgroup) {
   struct stat info;
   if (fstat(cgroup->folder_fd_, &info) == 0 && info.st_nlink > 2) RemoveBelow(cgroup->path_);
   WriteTo(JoinPath(cgroup->path_, "cgroup.freeze"), "0");
-  if (idle_.size() < kIdleMax) {
+  if (idle_.size() < kIdleMax && !cgroup->killed_) {
     idle_.push_back(std::move(cgroup));
     return;
   }

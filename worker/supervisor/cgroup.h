@@ -25,7 +25,8 @@ class Cgroup {
   Cgroup& operator=(const Cgroup&) = delete;
 
   const std::string& path() const { return path_; }
-  int folder_fd() const { return folder_fd_; }  // for CLONE_INTO_CGROUP
+  int folder_fd() const { return folder_fd_; }
+  bool clone_into() const { return clone_into_; }  // CLONE_INTO_CGROUP works; else the child joins by cgroup.procs
   // cgroup.procs files of v1 controllers, opened: the child writes "0" into each before it becomes the program.
   const std::vector<int>& join_fds() const { return join_fds_; }
   bool memory_enforced() const { return memory_enforced_; }
@@ -49,6 +50,8 @@ class Cgroup {
   bool memory_v2_ = false;
   bool memory_enforced_ = false, pids_enforced_ = false;
   int64_t oom_kills_before_ = 0;
+  bool clone_into_ = false;
+  bool killed_ = false;            // by cgroup.kill
 };
 
 class CgroupPool {
@@ -58,7 +61,8 @@ class CgroupPool {
   ~CgroupPool();                   // removes the folders that are empty
 
   absl::StatusOr<std::unique_ptr<Cgroup>> Take(const Limits& limits);
-  // `cgroup` is not populated any more.
+  // `cgroup` is not populated any more. One that was killed is not used again: Linux 6.14 and later kill whatever is cloned into it at birth
+  // (they compare its count of kills with that of the parent's cgroup).
   void GiveBack(std::unique_ptr<Cgroup> cgroup);
   bool can_limit_memory() const { return memory_v2_ || !memory_v1_.empty(); }
 
@@ -68,9 +72,11 @@ class CgroupPool {
  private:
   CgroupPool() = default;
   void Apply(const Limits& limits, Cgroup& cgroup);
+  absl::Status ProbeCloneInto();
   std::string parent_;             // .../spillway-HOMEID
   std::string memory_v1_, pids_v1_;  // likewise, "" when not to be had
   bool memory_v2_ = false, pids_v2_ = false;
+  bool clone_into_ = false;
   std::vector<std::unique_ptr<Cgroup>> idle_;
   int64_t next_ = 1;
 };

@@ -107,7 +107,7 @@ void SetLimits(const LaunchPlan& plan, int report_fd) {
 // fork, straight into the cgroup where the kernel can. `in_cgroup` says whether it did.
 pid_t ForkInto(const Cgroup* cgroup, bool* in_cgroup) {
   *in_cgroup = false;
-  if (cgroup == nullptr) return fork();
+  if (cgroup == nullptr || !cgroup->clone_into()) return fork();
   clone_args args = {};
   args.flags = CLONE_INTO_CGROUP;
   args.exit_signal = SIGCHLD;
