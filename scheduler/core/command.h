@@ -166,12 +166,16 @@ struct DeclareLost {            // its lease has lapsed and nobody can testify
   NodeId node = 0;
   std::string reason;
 };
+struct FenceAttempt {            // its node has been silent for longer than the job allows (Job::max_silence_ms): the owner accepts that it may still run
+  AttemptId attempt;
+  std::string reason;
+};
 struct ForgetRequests {         // idempotency records older than their time to live
   int64_t before_ms = 0;
 };
 
 using Command = std::variant<Submit, Cancel, Preempt, CordonNode, DrainNode, Configure, NodeHello, NodeReports, NodeNotice, SealResult, OffersListed,
                              InstanceCreated, InstanceRefused, InstanceListing, InstanceGone, Place, RequestNode, ReleaseNode, StopAttempt, DeclareLost,
-                             ForgetRequests>;
+                             ForgetRequests, FenceAttempt>;
 
 }  // namespace spillway::core

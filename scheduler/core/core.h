@@ -20,6 +20,16 @@
 
 namespace spillway::core {
 
+// The numbers that decisions go by. They are read when something is decided (Admit, Decide, Explain), never when it is applied.
+struct Policy {
+  int64_t lease_ms, renew_every_ms, silence_ms, lease_grace_ms;   // defaults: base/limits.h
+  int64_t retry_backoff_ms;                                       // first; doubles up to limits::kRetryBackoffMsMax
+  int64_t pool_avoid_ms;                                          // a pool that preempted is avoided this long where another will do
+  int64_t offer_backoff_ms;                                       // first after a refusal; doubles up to 5 min
+  int64_t candidates_max;                                         // step budget of one Decide
+  Policy();
+};
+
 // --- Admit ---
 
 // The answer to whoever sent the command; which fields mean something depends on it.
@@ -37,7 +47,7 @@ struct Admission {
   std::vector<std::pair<std::string, std::string>> specs;  // (digest, bytes) to be stored with the events
   Reply reply;
 };
-absl::StatusOr<Admission> Admit(const State& state, const Command& command, int64_t now_ms);
+absl::StatusOr<Admission> Admit(const State& state, const Command& command, int64_t now_ms, const Policy& policy = Policy());
 
 // --- Reduce ---
 
@@ -63,14 +73,6 @@ void Reduce(State* state, const Event& event, int64_t now_ms, Changes* changes);
 
 // --- Decide ---
 
-struct Policy {
-  int64_t lease_ms, renew_every_ms, silence_ms, lease_grace_ms;   // defaults: base/limits.h
-  int64_t retry_backoff_ms;                                       // first; doubles up to limits::kRetryBackoffMsMax
-  int64_t pool_avoid_ms;                                          // a pool that preempted is avoided this long where another will do
-  int64_t offer_backoff_ms;                                       // first after a refusal; doubles up to 5 min
-  int64_t candidates_max;                                         // step budget of one Decide
-  Policy();
-};
 // Numbered steps, in this order: expire nodes (partition guard), drain what is noticed, place on reserved, place on paid burst nodes, request nodes, release idle nodes, forget.
 std::vector<Command> Decide(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms);
 // The earliest time at which Decide may answer differently without any command arriving; INT64_MAX when none.

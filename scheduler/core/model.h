@@ -103,7 +103,7 @@ struct StopRequest {
 enum class PlaceCode {
   kUnspecified = 0,
   kReservedFits = 1,      // already paid for, packed
-  kPaidNodeFits = 2,      // a burst node that already bills had room
+  kPaidNodeFits = 2,      // a burst node that already bills had room; a = its price per hour, b = 1 when it was requested for this task
   kCheapestOffer = 3,     // a = expected cost per hour of useful work (micros), b = list price, c = number of offers compared
   kOnlyMarketAllowed = 4, // the job's markets left one
 };
@@ -390,13 +390,18 @@ struct State {
     std::map<std::pair<std::string, std::string>, NodeId> node_by_instance;  // (provider, instance id)
     std::map<Shape, int64_t> shape_ids;
     std::map<std::string, JobId> newest_by_name;          // of living jobs
+    std::set<std::pair<std::string, JobId>> job_names;    // every living job
+    std::map<int64_t, std::set<QueueKey>> queue_by_shape; // `queue`, by shape id: one key a job stands for all its tasks from next_index on
+    std::set<std::pair<int64_t, TaskId>> back_offs;       // (not_before_ms, task) of QUEUED tasks that have one
+    std::set<std::pair<int64_t, std::string>> requests_by_age;
   } index;
 };
 
 void RebuildIndexes(State* state);
 
-// Null when it is not alive.
+// Null when it is not alive. Also null for a QUEUED task that never ran (index >= next_index): it takes no memory; GetTask makes its value.
 const Task* FindTask(const State& state, TaskId id);
+std::optional<Task> GetTask(const State& state, TaskId id);
 const Job* FindJob(const State& state, JobId id);
 const Node* FindNode(const State& state, NodeId id);
 const Shape& ShapeOf(const State& state, const Job& job);  // CHECK-fails on a dangling id
