@@ -1,0 +1,77 @@
+// What the files of Admit share. Admit reads the state, never changes it: what a command does to a task in several steps is followed on a copy.
+#pragma once
+
+#include <map>
+
+#include "absl/status/statusor.h"
+#include "scheduler/core/core.h"
+
+namespace spillway::core {
+
+// Reasons that the state itself understands (everything else in a `reason` is for people).
+inline constexpr char kReasonSilent[] = "silent";             // of ReleaseNode: fence by ending the machine, although attempts may live on it
+inline constexpr char kReasonBootTimeout[] = "boot timeout";  // of ReleaseNode: the pool is avoided for a while
+
+// An instance younger than this when a listing began may be missing from it.
+inline constexpr int64_t kListingGraceMs = 60'000;
+
+struct AdmitContext {
+  const State& state;
+  int64_t now_ms;
+  const Policy& policy;
+};
+using Admitted = absl::StatusOr<Admission>;
+
+// jobs
+Admitted AdmitOne(const AdmitContext& context, const Submit& command);
+Admitted AdmitOne(const AdmitContext& context, const Cancel& command);
+Admitted AdmitOne(const AdmitContext& context, const Preempt& command);
+Admitted AdmitOne(const AdmitContext& context, const ForgetRequests& command);
+Admitted AdmitOne(const AdmitContext& context, const SealResult& command);
+// sessions
+Admitted AdmitOne(const AdmitContext& context, const NodeHello& command);
+Admitted AdmitOne(const AdmitContext& context, const NodeReports& command);
+Admitted AdmitOne(const AdmitContext& context, const NodeNotice& command);
+// providers
+Admitted AdmitOne(const AdmitContext& context, const Configure& command);
+Admitted AdmitOne(const AdmitContext& context, const OffersListed& command);
+Admitted AdmitOne(const AdmitContext& context, const InstanceCreated& command);
+Admitted AdmitOne(const AdmitContext& context, const InstanceRefused& command);
+Admitted AdmitOne(const AdmitContext& context, const InstanceListing& command);
+Admitted AdmitOne(const AdmitContext& context, const InstanceGone& command);
+// decisions
+Admitted AdmitOne(const AdmitContext& context, const CordonNode& command);
+Admitted AdmitOne(const AdmitContext& context, const DrainNode& command);
+Admitted AdmitOne(const AdmitContext& context, const Place& command);
+Admitted AdmitOne(const AdmitContext& context, const RequestNode& command);
+Admitted AdmitOne(const AdmitContext& context, const ReleaseNode& command);
+Admitted AdmitOne(const AdmitContext& context, const StopAttempt& command);
+Admitted AdmitOne(const AdmitContext& context, const DeclareLost& command);
+Admitted AdmitOne(const AdmitContext& context, const FenceAttempt& command);
+
+// --- attempt_end.cc ---
+
+// Why an attempt ended, as known by whoever proved it.
+struct End {
+  EndCause cause = EndCause::kUnspecified;
+  Initiator initiator = Initiator::kUnspecified;
+  std::string detail;
+  int64_t to_step = 0;
+  bool nodes_own_word = false;  // the node that was offered the attempt says so
+};
+// The event, with what becomes of the task. Requires task.attempt.
+AttemptEnded EndOf(const AdmitContext& context, const Job& job, const Task& task, const End& end);
+// One AttemptEnded for every attempt living on the node, by id.
+void EndAllOn(const AdmitContext& context, NodeId node, const End& end, std::vector<Event>* events);
+// The node's machine is gone by its provider's word, or can no longer run anything: its attempts end, then it does.
+void EndNode(const AdmitContext& context, const Node& node, bool reclaimed, const std::string& reason, int64_t billed_micros, std::vector<Event>* events);
+
+// Why an attempt lives: null when it does not.
+const Attempt* FindAttempt(const State& state, AttemptId id);
+// True when `stop` would end the attempt earlier than what is asked already.
+bool Tightens(const std::optional<StopRequest>& asked, const StopRequest& stop);
+absl::Status NoSuchNode(const State& state, NodeId node);
+// Newer: a later attempt, or a later step of the same one.
+bool Newer(const CheckpointRef& a, const CheckpointRef& b);
+
+}  // namespace spillway::core

@@ -1,0 +1,228 @@
+// Admits what users ask about jobs, and what the sealer found.
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/limits.h"
+#include "scheduler/core/admit_internal.h"
+#include "scheduler/core/fit/fit.h"
+
+namespace spillway::core {
+namespace {
+
+constexpr int64_t kTasksPerJobMax = 100'000;
+
+absl::Status ValidateJob(const NewJob& job, size_t number) {
+  const auto bad = [&](absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("jobs[", number, "]", what)); };
+  if (job.uid.empty()) return bad(".uid: must not be empty");
+  if (job.name.size() > limits::kNameBytesMax) return bad(absl::StrCat(".name: longer than ", limits::kNameBytesMax, " bytes"));
+  if (job.spec_digest.size() != 32) return bad(absl::StrCat(".spec_digest: must have 32 bytes, not ", job.spec_digest.size()));
+  if (job.task_count < 1 || job.task_count > kTasksPerJobMax) return bad(absl::StrCat(".task_count: must be 1 to ", kTasksPerJobMax, ", not ", job.task_count));
+  const Shape& shape = job.shape;
+  if (shape.nodes != 1) return bad(absl::StrCat(".resources.nodes: ", shape.nodes, " is not built yet; only 1"));
+  if (shape.gpu_count < 0 || shape.gpu_count > 64) return bad(absl::StrCat(".resources.gpu.count: must be 0 to 64, not ", shape.gpu_count));
+  if (shape.cpu_milli < 0 || shape.memory_bytes < 0 || shape.disk_bytes < 0 || shape.gpu_memory_bytes_min < 0 || shape.gpu_memory_bytes_max < 0) {
+    return bad(".resources: must not be negative");
+  }
+  if (shape.max_price_micros_per_hour < 0) return bad(".placement.max_price: must not be negative");
+  if (job.grace_ms < 0 || job.max_silence_ms < 0) return bad(": a duration is negative");
+  if (job.retry.preempted < -1 || job.retry.node_fault < -1 || job.retry.user_error < -1) return bad(".retry: must be -1 (unlimited) or more");
+  return absl::OkStatus();
+}
+
+// Whether anything there is could ever hold the shape.
+struct Reach {
+  bool fits = false;
+  bool anything_known = false;
+  bool offers_pending = false;   // a provider that creates has not listed its offers yet
+  std::string nearest;           // what comes closest, and what it lacks
+};
+
+Reach ReachOf(const State& state, const Shape& shape) {
+  Reach reach;
+  int least = 64;
+  const auto consider = [&](uint32_t misfits, const std::string& what, const auto& thing) {
+    reach.anything_known = true;
+    if (misfits == 0) reach.fits = true;
+    const int bits = std::popcount(misfits);
+    if (bits > 0 && bits < least) {
+      least = bits;
+      reach.nearest = absl::StrCat(what, " ", DescribeMisfits(misfits, shape, thing));
+    }
+  };
+  for (const auto& [id, node] : state.nodes) {
+    if (node.state == NodeState::kReleasing) continue;
+    consider(Misfits(shape, node), absl::StrCat("node ", node.name), node);
+  }
+  std::set<std::string> listed;
+  for (const auto& [key, offer] : state.offers) {
+    listed.insert(offer.provider);
+    if (offer.withdrawn) continue;
+    const auto provider = state.meta.providers.find(offer.provider);
+    if (provider == state.meta.providers.end() || !provider->second.can_create || provider->second.max_nodes <= 0) continue;
+    consider(Misfits(shape, offer), absl::StrCat("offer ", offer.provider, "/", offer.name), offer);
+  }
+  for (const auto& [name, provider] : state.meta.providers) {
+    const bool allowed = shape.providers.empty() || shape.providers.contains(name);
+    if (provider.can_create && provider.max_nodes > 0 && allowed && !listed.contains(name)) reach.offers_pending = true;
+  }
+  return reach;
+}
+
+StopRequest CancelStop(const AdmitContext& context, const Job& job, const Cancel& command) {
+  StopRequest stop;
+  stop.cause = EndCause::kCancelled;
+  stop.initiator = Initiator::kUser;
+  stop.grace_ms = command.now ? 0 : job.grace_ms;
+  stop.requested_ms = context.now_ms;
+  stop.reason = command.reason;
+  return stop;
+}
+
+absl::Status NoSuchJob(const State& state, JobId job) {
+  if (job > 0 && job < state.meta.next_job) return absl::FailedPreconditionError(absl::StrCat("job ", job, " has ended"));
+  return absl::NotFoundError(absl::StrCat("there is no job ", job));
+}
+
+}  // namespace
+
+Admitted AdmitOne(const AdmitContext& context, const Submit& command) {
+  const State& state = context.state;
+  Admission admission;
+  if (command.request_id.size() > limits::kRequestIdBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("request_id: longer than ", limits::kRequestIdBytesMax, " bytes"));
+  }
+  const auto known = state.requests.find(command.request_id);
+  if (known != state.requests.end() && context.now_ms - known->second.at_ms < limits::kRequestIdTtlMs) {
+    if (known->second.digest != command.request_digest) {
+      return absl::AlreadyExistsError(absl::StrCat("request_id ", command.request_id, " was used for a submission with other specs (jobs ",
+                                                   absl::StrJoin(known->second.jobs, ", "), ")"));
+    }
+    admission.reply.jobs = known->second.jobs;
+    admission.reply.repeated = true;
+    return admission;
+  }
+  if (command.jobs.empty()) return absl::InvalidArgumentError("jobs: at least one is needed");
+  if (static_cast<int64_t>(command.jobs.size()) > limits::kJobsPerSubmitMax) {
+    return absl::InvalidArgumentError(absl::StrCat("jobs: at most ", limits::kJobsPerSubmitMax, " in one submission, not ", command.jobs.size()));
+  }
+  if (!command.request_id.empty() && known == state.requests.end() && state.requests.size() >= limits::kRequestIdsMax) {
+    return absl::ResourceExhaustedError("too many submissions within a day are remembered; try again later");
+  }
+  JobId next_job = state.meta.next_job;
+  int64_t next_shape = state.meta.next_shape;
+  std::map<Shape, int64_t> new_shapes;
+  for (size_t i = 0; i < command.jobs.size(); ++i) {
+    const NewJob& wanted = command.jobs[i];
+    if (const absl::Status valid = ValidateJob(wanted, i); !valid.ok()) return valid;
+    JobSubmitted event;
+    const auto old_shape = state.index.shape_ids.find(wanted.shape);
+    if (old_shape != state.index.shape_ids.end()) {
+      event.job.shape_id = old_shape->second;
+    } else {
+      const auto [shape, is_new] = new_shapes.insert({wanted.shape, next_shape});
+      event.job.shape_id = shape->second;
+      if (is_new) {
+        ++next_shape;
+        event.shape = wanted.shape;
+      }
+    }
+    // Equal shapes of one submission need one look.
+    if (old_shape != state.index.shape_ids.end() || event.shape) {
+      const Reach reach = ReachOf(state, wanted.shape);
+      if (!reach.fits) {
+        if (reach.anything_known && !reach.offers_pending) {
+          return absl::InvalidArgumentError(absl::StrCat("jobs[", i, "] never fits: needs ", DescribeNeed(wanted.shape), "; nearest: ", reach.nearest));
+        }
+        const std::string warning = absl::StrCat("jobs[", i, "]: nothing known yet could hold ", DescribeNeed(wanted.shape),
+                                                 "; it waits until a node registers or a provider lists its offers");
+        admission.reply.warnings.push_back(warning);
+      }
+    }
+    Job& job = event.job;
+    job.id = next_job++;
+    job.uid = wanted.uid;
+    job.name = wanted.name;
+    job.owner = wanted.owner;
+    job.request_id = command.request_id;
+    job.spec_digest = wanted.spec_digest;
+    job.priority = wanted.priority;
+    job.submitted_ms = context.now_ms;
+    job.retry = wanted.retry;
+    job.grace_ms = wanted.grace_ms > 0 ? wanted.grace_ms : limits::kStopGraceMs;
+    job.max_silence_ms = wanted.max_silence_ms;
+    job.task_count = wanted.task_count;
+    job.counts.queued = wanted.task_count;
+    admission.reply.jobs.push_back(job.id);
+    admission.specs.emplace_back(wanted.spec_digest, wanted.spec_bytes);
+    admission.events.push_back(std::move(event));
+  }
+  if (!command.request_id.empty()) {
+    admission.events.push_back(RequestRecorded{command.request_id, {admission.reply.jobs, command.request_digest, context.now_ms}});
+  }
+  return admission;
+}
+
+Admitted AdmitOne(const AdmitContext& context, const Cancel& command) {
+  const auto live = context.state.jobs.find(command.job);
+  if (live == context.state.jobs.end()) return NoSuchJob(context.state, command.job);
+  const Job& job = live->second.job;
+  Admission admission;
+  admission.reply.affected = job.counts.queued + job.counts.held + job.counts.active;
+  const StopRequest stop = CancelStop(context, job, command);
+  bool changes = !job.cancel_requested;
+  for (const auto& [index, task] : live->second.tasks) changes = changes || (task.attempt && Tightens(task.attempt->stop, stop));
+  if (changes) admission.events.push_back(JobCancelRequested{job.id, stop});
+  return admission;
+}
+
+Admitted AdmitOne(const AdmitContext& context, const Preempt& command) {
+  const Job* job = FindJob(context.state, command.task.job);
+  if (job == nullptr) return NoSuchJob(context.state, command.task.job);
+  const Task* task = FindTask(context.state, command.task);
+  if (task == nullptr && command.task.index >= job->task_count) return absl::NotFoundError(absl::StrCat("there is no task ", command.task.ToString()));
+  const bool runs = task != nullptr && task->attempt &&
+                    (task->attempt->state == AttemptState::kStarting || task->attempt->state == AttemptState::kRunning);
+  if (!runs) {
+    const absl::string_view state = task == nullptr       ? absl::string_view("has no attempt")
+                                    : task->attempt       ? Name(task->attempt->state)
+                                                          : Name(task->state);
+    return absl::FailedPreconditionError(absl::StrCat("task ", command.task.ToString(), " is not running (", state, ")"));
+  }
+  StopRequest stop;
+  stop.cause = EndCause::kPreempted;
+  stop.initiator = Initiator::kUser;
+  stop.grace_ms = command.grace_ms > 0 ? command.grace_ms : job->grace_ms;
+  stop.requested_ms = context.now_ms;
+  stop.reason = "preempted by the user";
+  Admission admission;
+  admission.reply.affected = 1;
+  admission.events.push_back(AttemptStopRequested{{task->id.job, task->id.index, task->attempt->number}, stop});
+  return admission;
+}
+
+Admitted AdmitOne(const AdmitContext& context, const ForgetRequests& command) {
+  Admission admission;
+  const auto& by_age = context.state.index.requests_by_age;
+  if (!by_age.empty() && by_age.begin()->first < command.before_ms) admission.events.push_back(RequestsForgotten{command.before_ms});
+  return admission;
+}
+
+// A seal that nobody waits for any more (the job was cancelled) changes nothing, and neither does a second one.
+Admitted AdmitOne(const AdmitContext& context, const SealResult& command) {
+  Admission admission;
+  const Task* task = FindTask(context.state, command.attempt.task());
+  if (task == nullptr || task->seal_owed == 0 || task->seal_owed != command.attempt.number) return admission;
+  if (command.newest && command.newest->attempt != command.attempt.number) {
+    return absl::InvalidArgumentError(absl::StrCat("the seal of ", command.attempt.ToString(), " names a checkpoint of attempt ", command.newest->attempt));
+  }
+  AttemptSealed event{command.attempt, command.newest, command.damaged};
+  if (event.newest) {
+    event.newest->sealed = true;
+    event.newest->registered_ms = context.now_ms;
+  }
+  admission.events.push_back(std::move(event));
+  return admission;
+}
+
+}  // namespace spillway::core

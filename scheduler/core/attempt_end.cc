@@ -1,0 +1,110 @@
+// Builds the events by which attempts and nodes end. Owns the rule of who is believed about the cause, and when an attempt must be sealed.
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "scheduler/core/admit_internal.h"
+#include "scheduler/core/policy/retry.h"
+
+namespace spillway::core {
+namespace {
+
+// A node that never had the attempt, or killed it on its own account, answers CANCELLED. That ends the task only if the job was cancelled: otherwise the end
+// counts as what was asked for, or as the node's doing.
+End Believed(const Job& job, const Attempt& attempt, End end) {
+  if (end.cause != EndCause::kCancelled || job.cancel_requested) return end;
+  if (attempt.stop && attempt.stop->cause != EndCause::kCancelled) {
+    end.cause = attempt.stop->cause;
+    end.initiator = attempt.stop->initiator;
+  } else {
+    end.cause = EndCause::kFenced;
+    end.initiator = Initiator::kNode;
+  }
+  return end;
+}
+
+// Nothing can have been written when the very node that was offered the attempt says that it ended and never accepted it. In every other case something
+// may have been, and the next attempt must not start before the store was listed.
+bool MustSeal(const Attempt& attempt, const End& end) { return attempt.accepted_ms > 0 || !end.nodes_own_word; }
+
+}  // namespace
+
+AttemptEnded EndOf(const AdmitContext& context, const Job& job, const Task& task, const End& end) {
+  CHECK(task.attempt) << task.id.ToString();
+  const Attempt& attempt = *task.attempt;
+  const End believed = Believed(job, attempt, end);
+  RetryInput input;
+  input.cause = believed.cause;
+  input.initiator = believed.initiator;
+  input.policy = job.retry;
+  input.cancel_requested = job.cancel_requested;
+  input.newer_checkpoint = task.checkpoint && task.checkpoint->attempt == attempt.number && task.checkpoint->step > attempt.from_step;
+  input.preempted = task.preempted;
+  input.node_faults = task.node_faults;
+  input.user_errors = task.user_errors;
+  input.checkpointed_in_vain = task.checkpointed_in_vain;
+  input.backoff_ms = context.policy.retry_backoff_ms;
+  const RetryOutcome outcome = AfterEnd(input);
+
+  AttemptEnded event;
+  event.attempt = {task.id.job, task.id.index, attempt.number};
+  event.cause = outcome.cause;
+  event.initiator = believed.initiator;
+  event.detail = believed.detail;
+  if (outcome.cause != believed.cause) absl::StrAppend(&event.detail, event.detail.empty() ? "" : "; ", "exit 85 three times running without a newer checkpoint");
+  event.to_step = std::max(believed.to_step, attempt.saved_step);
+  event.next = outcome.next;
+  if (outcome.next == TaskState::kQueued) {
+    event.not_before_ms = outcome.backoff_ms > 0 ? context.now_ms + outcome.backoff_ms : 0;
+    event.seal = MustSeal(attempt, believed);
+  }
+  if (outcome.avoid_node && !attempt.members.empty()) event.avoid_node = attempt.members.front().node;
+  event.preempted = outcome.preempted;
+  event.node_faults = outcome.node_faults;
+  event.user_errors = outcome.user_errors;
+  event.checkpointed_in_vain = outcome.checkpointed_in_vain;
+  return event;
+}
+
+void EndAllOn(const AdmitContext& context, NodeId node, const End& end, std::vector<Event>* events) {
+  const auto attempts = context.state.index.on_node.find(node);
+  if (attempts == context.state.index.on_node.end()) return;
+  for (const AttemptId& id : attempts->second) {
+    events->push_back(EndOf(context, *FindJob(context.state, id.job), *FindTask(context.state, id.task()), end));
+  }
+}
+
+void EndNode(const AdmitContext& context, const Node& node, bool reclaimed, const std::string& reason, int64_t billed_micros,
+             std::vector<Event>* events) {
+  const bool taken = reclaimed || node.notice_deadline_ms > 0;
+  End end;
+  end.cause = taken ? EndCause::kPreempted : EndCause::kNodeLost;
+  end.initiator = taken ? Initiator::kProvider : Initiator::kNode;
+  end.detail = absl::StrCat(node.name, taken ? " was taken" : " is gone", reason.empty() ? "" : ": ", reason);
+  EndAllOn(context, node.id, end, events);
+  NodeGone gone;
+  gone.node = node.id;
+  gone.state = node.state == NodeState::kReleasing ? NodeState::kReleased : NodeState::kLost;
+  gone.reason = reason.empty() ? node.reason : reason;
+  gone.reclaimed = reclaimed;
+  gone.billed_micros = billed_micros;
+  events->push_back(std::move(gone));
+}
+
+const Attempt* FindAttempt(const State& state, AttemptId id) {
+  const Task* task = FindTask(state, id.task());
+  return task != nullptr && task->attempt && task->attempt->number == id.number ? &*task->attempt : nullptr;
+}
+
+bool Tightens(const std::optional<StopRequest>& asked, const StopRequest& stop) {
+  if (!asked) return true;
+  if (stop.grace_ms <= 0) return asked->grace_ms > 0;
+  return asked->grace_ms > 0 && stop.requested_ms + stop.grace_ms < asked->requested_ms + asked->grace_ms;
+}
+
+absl::Status NoSuchNode(const State& state, NodeId node) {
+  if (node > 0 && node < state.meta.next_node) return absl::NotFoundError(absl::StrCat("node ", node, " has ended"));
+  return absl::NotFoundError(absl::StrCat("there is no node ", node));
+}
+
+bool Newer(const CheckpointRef& a, const CheckpointRef& b) { return a.attempt != b.attempt ? a.attempt > b.attempt : a.step > b.step; }
+
+}  // namespace spillway::core

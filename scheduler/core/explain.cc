@@ -1,0 +1,264 @@
+// Says why a task waits, or why it runs where it runs, from the same state and the same rules that decided it. Text for people is made here and nowhere else.
+#include <algorithm>
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/money.h"
+#include "base/units.h"
+#include "scheduler/core/fit/fit.h"
+#include "scheduler/core/fit/room.h"
+#include "scheduler/core/plan/plan.h"
+#include "scheduler/core/policy/offers.h"
+#include "scheduler/core/policy/silence.h"
+
+namespace spillway::core {
+namespace {
+
+std::string Count(int64_t n, absl::string_view one, absl::string_view many) { return absl::StrCat(n, " ", n == 1 ? one : many); }
+
+// "3 by GPU memory, 1 by market": how many are excluded by what. One thing may count under several words.
+class Tally {
+ public:
+  void Add(uint32_t misfits) {
+    for (uint32_t bit = 1; bit != 0 && bit <= misfits; bit <<= 1) {
+      if (misfits & bit) ++by_bit_[bit];
+    }
+  }
+  std::string Text() const {
+    std::vector<std::string> parts;
+    for (const auto& [bit, count] : by_bit_) parts.push_back(absl::StrCat(count, " by ", MisfitWord(bit)));
+    return absl::StrJoin(parts, ", ");
+  }
+
+ private:
+  std::map<uint32_t, int64_t> by_bit_;
+};
+
+// The machine or offer that lacks the least, and what would have to change.
+struct Nearest {
+  int bits = 64;
+  std::string name, lacks;
+  uint32_t misfits = 0;
+  int64_t price_micros_per_hour = 0;
+  Market market = Market::kUnspecified;
+
+  template <typename T>
+  void Consider(uint32_t found, const Shape& shape, const std::string& called, const T& thing) {
+    // What the user can simply allow is nearer than hardware that is not there.
+    const int distance = std::popcount(found) + 16 * std::popcount(found & kMisfitsOfHardware);
+    if (found == 0 || distance >= bits) return;
+    bits = distance;
+    name = called;
+    lacks = DescribeMisfits(found, shape, thing);
+    misfits = found;
+    price_micros_per_hour = thing.price_micros_per_hour;
+    market = thing.market;
+  }
+  std::string Unblocks() const {
+    if (misfits == 0) return "";
+    if (misfits == kMisfitPrice) return absl::StrCat("placement.max_price of ", FormatMicros(price_micros_per_hour), " would allow ", name);
+    if (misfits == kMisfitMarket) return absl::StrCat("adding ", LowerName(market), " to placement.markets would allow ", name);
+    if (misfits == kMisfitInterruptible) return absl::StrCat("placement.interruptible: true would allow ", name);
+    return absl::StrCat(name, " comes closest: ", lacks);
+  }
+};
+
+std::string Since(int64_t then_ms, int64_t now_ms) { return FormatDurationMs(std::max<int64_t>(0, now_ms - then_ms) / 1000 * 1000); }
+std::string Until(int64_t then_ms, int64_t now_ms) { return FormatDurationMs(std::max<int64_t>(0, then_ms - now_ms + 999) / 1000 * 1000); }
+
+class Explainer {
+ public:
+  Explainer(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms) : state_(state), soft_(soft), policy_(policy), now_ms_(now_ms) {}
+
+  std::vector<Why> Run(const Job& job, const Task& task) {
+    if (task.attempt) {
+      Active(task, *task.attempt);
+    } else if (task.state == TaskState::kHeld) {
+      Say("HELD", absl::StrCat("held: ", LowerName(task.hold)), "");
+    } else {
+      Waiting(job, task);
+    }
+    return std::move(whys_);
+  }
+
+ private:
+  void Say(const char* code, std::string message, std::string unblocks) { whys_.push_back({code, std::move(message), std::move(unblocks)}); }
+
+  void Active(const Task& task, const Attempt& attempt) {
+    const std::string where = absl::StrCat("attempt ", attempt.number, " on ", absl::StrJoin(attempt.node_names, ", "));
+    std::string why = DescribePlace(attempt.place);
+    if (attempt.place.code == PlaceCode::kPaidNodeFits && attempt.place.b == 1 && !attempt.members.empty()) {
+      const Node* node = FindNode(state_, attempt.members.front().node);
+      if (node != nullptr && node->state == NodeState::kReady && !node->reason.empty()) absl::StrAppend(&why, " (", node->reason, ")");
+    }
+    switch (attempt.state) {
+      case AttemptState::kOffered:
+        Say("OFFERED", absl::StrCat(where, " was offered ", Since(attempt.offered_ms, now_ms_), " ago and is not accepted yet; placed there because: ", why), "");
+        break;
+      case AttemptState::kStarting: Say("STARTING", absl::StrCat(where, " is starting; placed there because: ", why), ""); break;
+      case AttemptState::kRunning:
+        Say("RUNNING", absl::StrCat(where, " has run for ", Since(attempt.started_ms, now_ms_), "; placed there because: ", why), "");
+        break;
+      default:
+        Say("STOPPING", absl::StrCat(where, " is stopping (", LowerName(attempt.stop->cause), "): ", attempt.stop->reason.empty() ? "asked to" : attempt.stop->reason), "");
+    }
+    for (const Member& member : attempt.members) {
+      const Node* node = FindNode(state_, member.node);
+      if (node == nullptr || now_ms_ - HeardMs(*node, soft_) <= policy_.silence_ms) continue;
+      Say("NODE_SILENT", absl::StrCat("nothing was heard from ", node->name, " for ", Since(HeardMs(*node, soft_), now_ms_),
+                                      CanTestify(state_, *node) ? "; its provider is asked to end it" : absl::StrCat("; its lease ends in ", Until(LeaseEndMs(*node, soft_, policy_), now_ms_))),
+          "");
+    }
+    if (task.checkpoint) {
+      Say("CHECKPOINT", absl::StrCat("would go on from step ", task.checkpoint->step, " (attempt ", task.checkpoint->attempt, ")"), "");
+    }
+  }
+
+  void Waiting(const Job& job, const Task& task) {
+    const Shape& shape = ShapeOf(state_, job);
+    if (task.seal_owed != 0) Say("SEALING", absl::StrCat("the checkpoints of attempt ", task.seal_owed, " are being verified before the next attempt starts"), "");
+    if (task.not_before_ms > now_ms_) {
+      Say("BACKOFF", absl::StrCat("starts again in ", Until(task.not_before_ms, now_ms_), LastEnd(task)), "");
+    }
+    Nearest nearest;
+    Nodes(job, task, shape, &nearest);
+    Offers(task, shape, &nearest);
+    if (whys_.empty()) Say("NEXT_TURN", "nothing stands in the way: it is placed in the next turn", "");
+  }
+
+  static std::string LastEnd(const Task& task) {
+    if (task.history.empty()) return "";
+    const Attempt& last = task.history.back();
+    return absl::StrCat(": attempt ", last.number, " ended with ", LowerName(last.cause), last.detail.empty() ? "" : absl::StrCat(" (", last.detail, ")"));
+  }
+
+  int64_t Ahead(const Job& job, const Task& task) const {
+    int64_t ahead = 0;
+    for (const auto& key : state_.index.queue) {
+      if (key.task == task.id || key.task.job == job.id || ahead == 10'000) break;
+      ++ahead;
+    }
+    return ahead;
+  }
+
+  void Nodes(const Job& job, const Task& task, const Shape& shape, Nearest* nearest) {
+    int64_t unfit = 0, cordoned = 0, leaving = 0, unreachable = 0, busy_reserved = 0, busy_burst = 0, open = 0;
+    std::vector<std::string> cordoned_names, busy_names;
+    Tally tally;
+    for (const auto& [id, node] : state_.nodes) {
+      const bool boots = node.state == NodeState::kRequested || node.state == NodeState::kBooting;
+      const uint32_t misfits = Misfits(shape, node);
+      if (boots) {
+        if (misfits == 0) Booting(task, node);
+        continue;
+      }
+      if (misfits != 0) {
+        ++unfit;
+        tally.Add(misfits);
+        nearest->Consider(misfits, shape, absl::StrCat("node ", node.name), node);
+      } else if (node.cordoned) {
+        ++cordoned;
+        cordoned_names.push_back(node.name);
+      } else if (!TakesWork(node)) {
+        ++leaving;
+      } else if (!Reachable(node, soft_, policy_, now_ms_)) {
+        ++unreachable;
+      } else if (RoomOn(state_, node).Holds(shape)) {
+        ++open;
+      } else {
+        ++(node.market == Market::kReserved ? busy_reserved : busy_burst);
+        if (busy_names.size() < 5) busy_names.push_back(node.name);
+      }
+    }
+    if (unfit > 0 && unfit == static_cast<int64_t>(state_.nodes.size())) {
+      Say("NO_NODE_FITS", absl::StrCat("none of the ", Count(unfit, "node", "nodes"), " could ever hold ", DescribeNeed(shape), " (excluded: ", tally.Text(), ")"), nearest->Unblocks());
+    }
+    if (busy_reserved > 0 && open == 0) {
+      const int64_t ahead = Ahead(job, task);
+      Say("RESERVED_BUSY", absl::StrCat(Count(busy_reserved, "reserved node that fits is", "reserved nodes that fit are"), " busy (", absl::StrJoin(busy_names, ", "), ")",
+                                        ahead > 0 ? absl::StrCat("; ", Count(ahead, "entry", "entries"), " ahead in the queue") : ""),
+          "room is made when an attempt there ends");
+    }
+    if (busy_burst > 0 && open == 0) Say("BURST_BUSY", absl::StrCat(Count(busy_burst, "burst node that fits is", "burst nodes that fit are"), " busy"), "");
+    if (cordoned > 0) {
+      Say("NODES_CORDONED", absl::StrCat(Count(cordoned, "node that fits is", "nodes that fit are"), " cordoned"), absl::StrCat("spillway cordon --off ", cordoned_names.front()));
+    }
+    if (leaving > 0) Say("NODES_LEAVING", absl::StrCat(Count(leaving, "node that fits is", "nodes that fit are"), " draining, released or about to be taken"), "");
+    if (unreachable > 0) Say("NODES_SILENT", absl::StrCat(Count(unreachable, "node that fits has", "nodes that fit have"), " no live session"), "");
+  }
+
+  void Booting(const Task& task, const Node& node) {
+    const bool own = node.for_task == task.id;
+    Say("BOOTING", absl::StrCat("node ", node.name, own ? ", requested for this task," : ", which would hold it,", node.state == NodeState::kRequested ? " was requested " : " has been booting for ",
+                                Since(node.state == NodeState::kRequested ? node.requested_ms : node.created_ms, now_ms_), node.state == NodeState::kRequested ? " ago" : ""),
+        "");
+  }
+
+  void Offers(const Task& task, const Shape& shape, Nearest* nearest) {
+    int64_t total = 0, unfit = 0, open = 0;
+    Tally tally;
+    std::map<std::string, int64_t> limited;
+    for (const auto& [key, offer] : state_.offers) {
+      if (offer.withdrawn) continue;
+      ++total;
+      const std::string name = absl::StrCat("offer ", offer.provider, "/", offer.name);
+      if (const uint32_t misfits = Misfits(shape, offer); misfits != 0) {
+        ++unfit;
+        tally.Add(misfits);
+        nearest->Consider(misfits, shape, name, offer);
+        continue;
+      }
+      switch (BarOf(state_, offer, 0, 0, now_ms_)) {
+        case OfferBar::kBackoff:
+          Say("OFFER_BACKOFF", absl::StrCat(name, " refused ", Count(offer.refusals, "time", "times"), " (", offer.backoff_reason, "); asked again in ", Until(offer.backoff_until_ms, now_ms_)), "");
+          break;
+        case OfferBar::kNoCapacity: Say("OFFER_NO_CAPACITY", absl::StrCat(name, " has no capacity now"), ""); break;
+        case OfferBar::kNodeLimit: ++limited[offer.provider]; break;
+        case OfferBar::kNone: ++open; break;
+        default: break;
+      }
+    }
+    for (const auto& [provider, offers] : limited) {
+      const int64_t max_nodes = state_.meta.providers.at(provider).max_nodes;
+      Say("NODE_LIMIT", absl::StrCat("provider ", provider, " has ", AliveNodes(state_, provider), " nodes, max_nodes is ", max_nodes),
+          absl::StrCat("a higher max_nodes of provider ", provider, " would allow ", Count(offers, "offer", "offers"), " that fit"));
+    }
+    if (total == 0) {
+      if (!whys_.empty() || state_.nodes.empty()) Say("NO_OFFERS", "no provider has an offer to spill to", "a provider that creates nodes would be asked");
+    } else if (unfit == total) {
+      Say("NO_OFFER_FITS", absl::StrCat("none of the ", Count(total, "offer", "offers"), " could hold ", DescribeNeed(shape), " (excluded: ", tally.Text(), ")"), nearest->Unblocks());
+    }
+  }
+
+  const State& state_;
+  const Soft& soft_;
+  const Policy& policy_;
+  const int64_t now_ms_;
+  std::vector<Why> whys_;
+};
+
+}  // namespace
+
+std::vector<Why> Explain(const State& state, const Soft& soft, const Policy& policy, TaskId id, int64_t now_ms) {
+  const std::optional<Task> task = GetTask(state, id);
+  if (!task) return {};
+  return Explainer(state, soft, policy, now_ms).Run(*FindJob(state, id.job), *task);
+}
+
+std::string DescribePlace(const PlaceReason& reason) {
+  switch (reason.code) {
+    case PlaceCode::kReservedFits: return "reserved capacity had room: it is paid for already";
+    case PlaceCode::kPaidNodeFits:
+      return absl::StrCat(reason.b == 1 ? "the node was requested for it" : "a burst node that bills already had room", " at ", FormatMicros(reason.a), " per hour");
+    case PlaceCode::kCheapestOffer:
+      return absl::StrCat("lowest expected cost of ", Count(reason.c, "offer", "offers"), ": ", FormatMicros(reason.a), " per hour of useful work at a price of ", FormatMicros(reason.b));
+    case PlaceCode::kOnlyMarketAllowed:
+      return absl::StrCat("best of ", Count(reason.c, "offer", "offers"), " on the only market the job allows: ", FormatMicros(reason.a), " per hour of useful work at a price of ",
+                          FormatMicros(reason.b));
+    case PlaceCode::kUnspecified: break;
+  }
+  return "no reason was recorded";
+}
+
+}  // namespace spillway::core

@@ -1,0 +1,58 @@
+#include "scheduler/core/fit/room.h"
+
+#include <bit>
+
+#include "base/log.h"
+
+namespace spillway::core {
+
+bool Room::Holds(const Shape& shape) const {
+  return cpu_milli >= shape.cpu_milli && memory_bytes >= shape.memory_bytes && disk_bytes >= shape.disk_bytes && free_devices() >= shape.gpu_count;
+}
+
+uint64_t Room::Take(const Shape& shape) {
+  uint64_t taken = 0, rest = devices;
+  for (int64_t i = 0; i < shape.gpu_count; ++i) {
+    CHECK(rest != 0);
+    const uint64_t lowest = rest & (~rest + 1);
+    taken |= lowest;
+    rest ^= lowest;
+  }
+  TakeDevices(shape, taken);
+  return taken;
+}
+
+void Room::TakeDevices(const Shape& shape, uint64_t taken) {
+  CHECK((devices & taken) == taken) << devices << " " << taken;
+  devices &= ~taken;
+  cpu_milli -= shape.cpu_milli;
+  memory_bytes -= shape.memory_bytes;
+  disk_bytes -= shape.disk_bytes;
+}
+
+int Room::free_devices() const { return std::popcount(devices); }
+
+Room EmptyRoom(const Capacity& capacity) {
+  Room room{capacity.cpu_milli, capacity.memory_bytes, capacity.disk_bytes, 0};
+  room.devices = capacity.gpu_count >= 64 ? ~uint64_t{0} : (uint64_t{1} << capacity.gpu_count) - 1;
+  return room;
+}
+
+Room RoomOn(const State& state, const Node& node) {
+  Room room = EmptyRoom(node.capacity);
+  const auto attempts = state.index.on_node.find(node.id);
+  if (attempts == state.index.on_node.end()) return room;
+  for (const AttemptId& id : attempts->second) {
+    const Task* task = FindTask(state, id.task());
+    CHECK(task != nullptr && task->attempt) << id.ToString();
+    const Shape& shape = ShapeOf(state, *FindJob(state, id.job));
+    for (const Member& member : task->attempt->members) {
+      if (member.node != node.id) continue;
+      // A node that came back smaller than it was may be over-full: what is missing counts as taken, and nothing more fits.
+      room.TakeDevices(shape, member.devices & room.devices);
+    }
+  }
+  return room;
+}
+
+}  // namespace spillway::core

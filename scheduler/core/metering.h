@@ -1,0 +1,22 @@
+// Turns the time a node was there into rows of the ledger: every millisecond between created_ms and its end exactly once.
+//
+// Up to Node::metered_ms everything stands in charges; [metered_ms, now) is charged whenever what the node does is about to change, with the kind and
+// the split that held during it. The cost of an interval is C(to) - C(from) with C(t) = price x (t - created_ms) rounded down, so the parts add up to the
+// whole whatever the cuts. A node without a price leaves no rows. Owns Charge, Node::metered_ms/charged_micros and the money of jobs; never a state.
+#pragma once
+
+#include "scheduler/core/core.h"
+
+namespace spillway::core {
+
+// Call before the change. Does nothing for a node that does not bill yet, or was metered at this very time.
+void Meter(State* state, NodeId node, int64_t now_ms, Changes* changes);
+
+// The node has ended: brings the sum of its charges to what the billing rule says ("overhead"), then to what the provider billed ("adjustment";
+// billed_micros -1: unknown). Nodes we did not create have no bill: their charges stand as they are.
+void CloseMeter(State* state, NodeId node, int64_t billed_micros, int64_t now_ms, Changes* changes);
+
+// What has accrued on the node since its newest charge.
+int64_t UnmeteredMicros(const Node& node, int64_t now_ms);
+
+}  // namespace spillway::core

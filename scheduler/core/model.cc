@@ -1,0 +1,54 @@
+// Finders over the state, and the indexes made anew after a load.
+#include "scheduler/core/model.h"
+
+#include "base/log.h"
+#include "scheduler/core/index.h"
+
+namespace spillway::core {
+
+void RebuildIndexes(State* state) {
+  state->index = State::Indexes();
+  for (const auto& [id, shape] : state->shapes) state->index.shape_ids[shape] = id;
+  for (const auto& [id, live] : state->jobs) {
+    AddJobName(state, live.job);
+    AddUnstartedToIndexes(state, live.job);
+    for (const auto& [index, task] : live.tasks) AddTaskToIndexes(state, live.job, task);
+  }
+  for (const auto& [id, node] : state->nodes) AddNodeToIndexes(state, node);
+  for (const auto& [id, record] : state->requests) state->index.requests_by_age.insert({record.at_ms, id});
+}
+
+const Task* FindTask(const State& state, TaskId id) {
+  const auto job = state.jobs.find(id.job);
+  if (job == state.jobs.end()) return nullptr;
+  const auto task = job->second.tasks.find(id.index);
+  return task == job->second.tasks.end() ? nullptr : &task->second;
+}
+
+std::optional<Task> GetTask(const State& state, TaskId id) {
+  if (const Task* task = FindTask(state, id)) return *task;
+  const Job* job = FindJob(state, id.job);
+  if (job == nullptr || id.index < job->next_index || id.index >= job->task_count) return std::nullopt;
+  Task unstarted;
+  unstarted.id = id;
+  unstarted.queued_ms = job->submitted_ms;
+  return unstarted;
+}
+
+const Job* FindJob(const State& state, JobId id) {
+  const auto found = state.jobs.find(id);
+  return found == state.jobs.end() ? nullptr : &found->second.job;
+}
+
+const Node* FindNode(const State& state, NodeId id) {
+  const auto found = state.nodes.find(id);
+  return found == state.nodes.end() ? nullptr : &found->second;
+}
+
+const Shape& ShapeOf(const State& state, const Job& job) {
+  const auto found = state.shapes.find(job.shape_id);
+  CHECK(found != state.shapes.end()) << "job " << job.id << " has the shape " << job.shape_id << ", which does not exist";
+  return found->second;
+}
+
+}  // namespace spillway::core

@@ -1,0 +1,109 @@
+// Places waiting tasks on machines that are paid for already: reserved ones first, then burst machines that bill anyway, each time where least is left over,
+// so that whole machines stay free. One task that fits nowhere never holds up the others: the rest of its shape is left out of this cycle.
+#include <optional>
+#include <tuple>
+
+#include "scheduler/core/fit/fit.h"
+#include "scheduler/core/plan/plan.h"
+#include "scheduler/core/policy/silence.h"
+#include "scheduler/core/queue/queue.h"
+
+namespace spillway::core {
+namespace {
+
+// Nodes that could ever hold a shape, found once a cycle.
+struct Fitting {
+  std::vector<const Node*> reserved, burst;
+  const Node* last = nullptr;  // where the shape's last task went: packed until it is full
+};
+
+class Placer {
+ public:
+  explicit Placer(Plan* plan) : plan_(plan) {
+    for (const auto& [id, node] : plan->state.nodes) {
+      if (TakesWork(node) && !plan->leaving.contains(id) && Reachable(node, plan->soft, plan->policy, plan->now_ms)) open_.push_back(&node);
+    }
+  }
+
+  void Run() {
+    if (open_.empty()) return;
+    Queue queue(plan_->state);
+    while (plan_->candidates_left > 0) {
+      const std::optional<QueuedTask> task = queue.Next();
+      if (!task) return;
+      --plan_->candidates_left;
+      if (task->sealing() || task->backs_off(plan_->now_ms)) continue;
+      if (!Place(*task)) queue.Drop(task->job->shape_id);
+    }
+  }
+
+ private:
+  Fitting& FittingFor(const QueuedTask& task) {
+    const auto [found, is_new] = fitting_.insert({task.job->shape_id, Fitting()});
+    if (!is_new) return found->second;
+    for (const Node* node : open_) {
+      if (Misfits(*task.shape, *node) != 0) continue;
+      (node->market == Market::kReserved ? found->second.reserved : found->second.burst).push_back(node);
+    }
+    plan_->candidates_left -= static_cast<int64_t>(open_.size());
+    return found->second;
+  }
+
+  // The fullest that still has room; the node where the task failed last only if it is the only one.
+  const Node* Best(const std::vector<const Node*>& nodes, const QueuedTask& task) {
+    const Node* best = nullptr;
+    std::tuple<bool, int64_t, int64_t, NodeId> best_key;
+    for (const Node* node : nodes) {
+      --plan_->candidates_left;
+      const Room& room = *RoomIn(plan_, *node);
+      if (!room.Holds(*task.shape)) continue;
+      const std::tuple<bool, int64_t, int64_t, NodeId> key{node->id == task.avoid_node(), room.free_devices(), room.cpu_milli, node->id};
+      if (best == nullptr || key < best_key) best = node, best_key = key;
+    }
+    return best;
+  }
+
+  bool Place(const QueuedTask& task) {
+    Fitting& fitting = FittingFor(task);
+    const Node* node = nullptr;
+    if (fitting.last != nullptr && fitting.last->id != task.avoid_node() && RoomIn(plan_, *fitting.last)->Holds(*task.shape)) node = fitting.last;
+    if (node == nullptr) node = Best(fitting.reserved, task);
+    if (node == nullptr) node = Best(fitting.burst, task);
+    // Avoided and yet alone among the reserved: a burst node with room is better than failing there again.
+    if (node != nullptr && node->id == task.avoid_node() && node->market == Market::kReserved) {
+      if (const Node* other = Best(fitting.burst, task)) node = other;
+    }
+    if (node == nullptr) return false;
+    fitting.last = node;
+    Propose(task, *node);
+    return true;
+  }
+
+  void Propose(const QueuedTask& task, const Node& node) {
+    Place_(task, node, RoomIn(plan_, node)->Take(*task.shape));
+    plan_->placed.insert(task.id);
+    plan_->wanted.insert(node.id);
+  }
+
+  void Place_(const QueuedTask& task, const Node& node, uint64_t devices) {
+    core::Place command;
+    command.task = task.id;
+    command.members.push_back({node.id, devices, false});
+    if (node.market == Market::kReserved) {
+      command.reason.code = PlaceCode::kReservedFits;
+    } else {
+      command.reason = {PlaceCode::kPaidNodeFits, node.price_micros_per_hour, node.for_task == task.id ? 1 : 0, 0};
+    }
+    plan_->commands.push_back(std::move(command));
+  }
+
+  Plan* plan_;
+  std::vector<const Node*> open_;
+  std::map<int64_t, Fitting> fitting_;
+};
+
+}  // namespace
+
+void PlaceTasks(Plan* plan) { Placer(plan).Run(); }
+
+}  // namespace spillway::core

@@ -1,0 +1,13 @@
+#include "scheduler/core/plan/plan.h"
+
+namespace spillway::core {
+
+Room* RoomIn(Plan* plan, const Node& node) {
+  auto found = plan->rooms.find(node.id);
+  if (found == plan->rooms.end()) found = plan->rooms.insert({node.id, RoomOn(plan->state, node)}).first;
+  return &found->second;
+}
+
+bool TakesWork(const Node& node) { return node.state == NodeState::kReady && !node.cordoned && node.notice_deadline_ms == 0; }
+
+}  // namespace spillway::core

@@ -1,0 +1,115 @@
+// Asks providers for nodes, one for each task that fits nowhere, unless a node that is coming will hold it: several small tasks share one.
+// Nodes that lost their session a moment ago count as coming too, so that a restart of the scheduler asks for nothing.
+#include <limits>
+#include <optional>
+
+#include "scheduler/core/fit/fit.h"
+#include "scheduler/core/plan/plan.h"
+#include "scheduler/core/policy/offers.h"
+#include "scheduler/core/policy/silence.h"
+#include "scheduler/core/queue/queue.h"
+
+namespace spillway::core {
+namespace {
+
+struct Coming {
+  const Node* node = nullptr;    // null: an offer that this cycle asks for
+  const Offer* offer = nullptr;
+  Room room;
+};
+
+class Requester {
+ public:
+  explicit Requester(Plan* plan) : plan_(plan) {
+    for (const auto& [id, node] : plan->state.nodes) {
+      if (plan->leaving.contains(id) || node.cordoned || node.notice_deadline_ms != 0) continue;
+      const bool boots = node.state == NodeState::kRequested || node.state == NodeState::kBooting;
+      const bool reconnects = TakesWork(node) && !Reachable(node, plan->soft, plan->policy, plan->now_ms) &&
+                              plan->now_ms - HeardMs(node, plan->soft) <= plan->policy.silence_ms;
+      if (boots || reconnects) coming_.push_back({&node, nullptr, RoomOn(plan->state, node)});
+    }
+  }
+
+  void Run() {
+    ServeOwners();
+    Queue queue(plan_->state);
+    while (plan_->candidates_left > 0) {
+      const std::optional<QueuedTask> task = queue.Next();
+      if (!task) return;
+      --plan_->candidates_left;
+      if (plan_->placed.contains(task->id) || served_.contains(task->id) || task->sealing() || task->backs_off(plan_->now_ms)) continue;
+      if (!PackOnComing(*task) && !Request(*task)) queue.Drop(task->job->shape_id);
+    }
+  }
+
+ private:
+  // A node that was requested for a task which still waits is that task's before it is anybody else's.
+  void ServeOwners() {
+    for (Coming& coming : coming_) {
+      const TaskId owner = coming.node->for_task;
+      const Job* job = FindJob(plan_->state, owner.job);
+      if (job == nullptr || plan_->placed.contains(owner)) continue;
+      const std::optional<Task> task = GetTask(plan_->state, owner);
+      if (!task || task->state != TaskState::kQueued || served_.contains(owner)) continue;
+      if (!Fits(coming, ShapeOf(plan_->state, *job))) continue;
+      Take(&coming, ShapeOf(plan_->state, *job), owner);
+    }
+  }
+
+  bool Fits(const Coming& coming, const Shape& shape) const {
+    const uint32_t misfits = coming.node != nullptr ? Misfits(shape, *coming.node) : Misfits(shape, *coming.offer);
+    return misfits == 0 && coming.room.Holds(shape);
+  }
+
+  void Take(Coming* coming, const Shape& shape, TaskId task) {
+    coming->room.Take(shape);
+    served_.insert(task);
+    if (coming->node != nullptr) plan_->wanted.insert(coming->node->id);
+  }
+
+  bool PackOnComing(const QueuedTask& task) {
+    for (Coming& coming : coming_) {
+      --plan_->candidates_left;
+      if (!Fits(coming, *task.shape)) continue;
+      Take(&coming, *task.shape, task.id);
+      return true;
+    }
+    return false;
+  }
+
+  bool Request(const QueuedTask& task) {
+    std::vector<const Offer*> open;
+    for (const auto& [key, offer] : plan_->state.offers) {
+      --plan_->candidates_left;
+      if (Misfits(*task.shape, offer) != 0) continue;
+      if (BarOf(plan_->state, offer, more_of_[key], more_of_provider_[offer.provider], plan_->now_ms) == OfferBar::kNone) open.push_back(&offer);
+    }
+    if (open.empty()) return false;
+    const Ranked best = Rank(plan_->state, open, plan_->policy, plan_->now_ms).front();
+    RequestNode command;
+    command.offer = {best.offer->provider, best.offer->name};
+    command.for_task = task.id;
+    command.reason.code = task.shape->markets.size() == 1 ? PlaceCode::kOnlyMarketAllowed : PlaceCode::kCheapestOffer;
+    command.reason.a = best.expected_micros_per_hour;
+    command.reason.b = best.offer->price_micros_per_hour;
+    command.reason.c = static_cast<int64_t>(open.size());
+    ++more_of_[command.offer];
+    ++more_of_provider_[best.offer->provider];
+    plan_->commands.push_back(std::move(command));
+    coming_.push_back({nullptr, best.offer, EmptyRoom(best.offer->capacity)});
+    Take(&coming_.back(), *task.shape, task.id);
+    return true;
+  }
+
+  Plan* plan_;
+  std::vector<Coming> coming_;
+  std::set<TaskId> served_;
+  std::map<OfferKey, int64_t> more_of_;
+  std::map<std::string, int64_t> more_of_provider_;
+};
+
+}  // namespace
+
+void RequestNodes(Plan* plan) { Requester(plan).Run(); }
+
+}  // namespace spillway::core

@@ -1,0 +1,53 @@
+#include "scheduler/core/policy/silence.h"
+
+#include <algorithm>
+
+namespace spillway::core {
+
+int64_t HeardMs(const Node& node, const Soft& soft) {
+  const auto lease = soft.leases.find(node.id);
+  const int64_t heard_ms = lease == soft.leases.end() ? node.ready_ms : lease->second.heard_ms;
+  return std::max(heard_ms, soft.leases_restarted_ms);
+}
+
+int64_t LeaseEndMs(const Node& node, const Soft& soft, const Policy& policy) {
+  const auto lease = soft.leases.find(node.id);
+  const int64_t at_least = std::max(node.ready_ms, soft.leases_restarted_ms) + policy.lease_ms;
+  if (lease == soft.leases.end()) return at_least;
+  return soft.leases_restarted_ms > 0 ? std::max(lease->second.lease_end_ms, soft.leases_restarted_ms + policy.lease_ms) : lease->second.lease_end_ms;
+}
+
+bool ShouldSpeak(const Node& node) {
+  return !node.boot_id.empty() && (node.state == NodeState::kReady || node.state == NodeState::kDraining || node.state == NodeState::kReleasing);
+}
+
+bool CanTestify(const State& state, const Node& node) {
+  const auto provider = state.meta.providers.find(node.provider);
+  return node.owned && provider != state.meta.providers.end() && provider->second.can_testify;
+}
+
+bool Reachable(const Node& node, const Soft& soft, const Policy& policy, int64_t now_ms) {
+  const auto lease = soft.leases.find(node.id);
+  if (lease != soft.leases.end() && lease->second.session == 0) return false;
+  return now_ms - HeardMs(node, soft) <= policy.silence_ms;
+}
+
+Silence FindSilent(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms) {
+  Silence result;
+  int64_t speakers = 0;
+  for (const auto& [id, node] : state.nodes) {
+    if (!ShouldSpeak(node) || node.state == NodeState::kReleasing) continue;
+    ++speakers;
+    if (now_ms - HeardMs(node, soft) > policy.silence_ms) result.silent.push_back(id);
+  }
+  const int64_t allowed = std::max<int64_t>(3, speakers / 5);
+  result.held = static_cast<int64_t>(result.silent.size()) > allowed;
+  return result;
+}
+
+int64_t ActOnSilenceMs(const Node& node, const Soft& soft, const Policy& policy, int64_t after_ms, bool held) {
+  const int64_t wait_ms = held ? std::max(after_ms, policy.lease_ms + policy.lease_grace_ms) : after_ms;
+  return HeardMs(node, soft) + wait_ms + 1;
+}
+
+}  // namespace spillway::core

@@ -1,0 +1,165 @@
+// Attempts from the offer to the seal, and the checkpoints they leave.
+#include <algorithm>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "scheduler/core/admit_internal.h"
+#include "scheduler/core/metering.h"
+#include "scheduler/core/reduce_internal.h"
+#include "scheduler/core/transitions.h"
+
+namespace spillway::core {
+namespace {
+
+Attempt& Living(Task* task, AttemptNumber number) {
+  CHECK(task->attempt && task->attempt->number == number) << task->id.ToString() << "@" << number << " does not live";
+  return *task->attempt;
+}
+
+const Task& LivingTask(const State& state, AttemptId id) {
+  const Task* task = FindTask(state, id.task());
+  CHECK(task != nullptr && task->attempt && task->attempt->number == id.number) << id.ToString() << " does not live";
+  return *task;
+}
+
+void MeterMembers(const ReduceContext& context, const std::vector<Member>& members) {
+  for (const Member& member : members) Meter(context.state, member.node, context.now_ms, context.changes);
+}
+
+void RegisterNewest(const ReduceContext& context, Task* task, const CheckpointRef& checkpoint) {
+  context.changes->checkpoints.emplace_back(task->id, checkpoint);
+  if (!task->checkpoint || Newer(checkpoint, *task->checkpoint)) task->checkpoint = checkpoint;
+}
+
+// What the task resumed from when `attempt` was offered.
+std::optional<CheckpointRef> ResumedFrom(const Task& task, AttemptNumber attempt) {
+  for (const Attempt& past : task.history) {
+    if (past.number != attempt || past.resume_path.empty()) continue;
+    CheckpointRef before;
+    before.attempt = attempt - 1;
+    before.step = past.from_step;
+    before.path = past.resume_path;
+    return before;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void MoveAttempt(Attempt* attempt, AttemptState to) {
+  CHECK(LegalMove(attempt->state, to)) << "attempt " << attempt->number << " " << Name(attempt->state) << " -> " << Name(to);
+  attempt->state = to;
+}
+
+void RequestStop(Attempt* attempt, const StopRequest& stop) {
+  if (!attempt->stop) {
+    attempt->stop = stop;
+    MoveAttempt(attempt, AttemptState::kStopping);
+  } else if (Tightens(attempt->stop, stop)) {
+    attempt->stop->grace_ms = stop.grace_ms;
+    attempt->stop->requested_ms = stop.requested_ms;
+  }
+}
+
+void Apply(const ReduceContext& context, const AttemptOffered& event) {
+  MeterMembers(context, event.attempt.members);
+  const LiveJob& live = context.state->jobs.at(event.task.job);
+  if (!live.tasks.contains(event.task.index)) {
+    CHECK(event.task.index == live.job.next_index) << event.task.ToString();
+    BeginTask(context, event.task.job);
+  }
+  ChangeTask(context, event.task, [&event](Task* task) {
+    CHECK(!task->attempt && task->seal_owed == 0 && event.attempt.number == task->attempts + 1) << task->id.ToString();
+    task->state = TaskState::kActive;
+    task->attempts = event.attempt.number;
+    task->attempt = event.attempt;
+    task->not_before_ms = 0;
+  });
+  for (const Member& member : event.attempt.members) {
+    context.state->nodes.at(member.node).idle_since_ms = 0;
+    context.changes->nodes.insert(member.node);
+  }
+}
+
+void Apply(const ReduceContext& context, const AttemptAccepted& event) {
+  ChangeTask(context, event.attempt.task(), [&](Task* task) {
+    Attempt& attempt = Living(task, event.attempt.number);
+    attempt.accepted_ms = context.now_ms;
+    if (attempt.state == AttemptState::kOffered) MoveAttempt(&attempt, AttemptState::kStarting);  // else it is STOPPING and stays so
+  });
+}
+
+void Apply(const ReduceContext& context, const AttemptStarted& event) {
+  ChangeTask(context, event.attempt.task(), [&](Task* task) {
+    Attempt& attempt = Living(task, event.attempt.number);
+    attempt.started_ms = context.now_ms;
+    if (attempt.state != AttemptState::kStopping) MoveAttempt(&attempt, AttemptState::kRunning);
+  });
+}
+
+void Apply(const ReduceContext& context, const AttemptStopRequested& event) {
+  ChangeTask(context, event.attempt.task(), [&](Task* task) { RequestStop(&Living(task, event.attempt.number), event.stop); });
+}
+
+void Apply(const ReduceContext& context, const AttemptEnded& event) {
+  const std::vector<Member> members = LivingTask(*context.state, event.attempt).attempt->members;
+  MeterMembers(context, members);
+  ChangeTask(context, event.attempt.task(), [&](Task* task) {
+    Attempt attempt = Living(task, event.attempt.number);
+    MoveAttempt(&attempt, AttemptState::kEnded);
+    attempt.ended_ms = context.now_ms;
+    attempt.cause = event.cause;
+    attempt.initiator = event.initiator;
+    attempt.detail = event.detail;
+    attempt.to_step = std::max(event.to_step, attempt.from_step);
+    for (Member& member : attempt.members) member.stopped = true;
+    task->attempt.reset();
+    task->history.push_back(std::move(attempt));
+    if (task->history.size() > limits::kAttemptHistoryMax) task->history.erase(task->history.begin());
+    task->state = event.next;
+    task->preempted = event.preempted;
+    task->node_faults = event.node_faults;
+    task->user_errors = event.user_errors;
+    task->checkpointed_in_vain = event.checkpointed_in_vain;
+    task->avoid_node = event.avoid_node;
+    if (event.next == TaskState::kQueued) {
+      task->seal_owed = event.seal ? event.attempt.number : 0;
+      task->not_before_ms = event.not_before_ms;
+      task->queued_ms = context.now_ms;
+    }
+  });
+  for (const Member& member : members) {
+    Node& node = context.state->nodes.at(member.node);
+    if (node.idle_since_ms == 0 && !context.state->index.on_node.contains(member.node)) node.idle_since_ms = context.now_ms;
+    context.changes->nodes.insert(member.node);
+  }
+}
+
+void Apply(const ReduceContext& context, const CheckpointRegistered& event) {
+  ChangeTask(context, event.task, [&](Task* task) {
+    RegisterNewest(context, task, event.checkpoint);
+    if (task->attempt && task->attempt->number == event.checkpoint.attempt) {
+      task->attempt->saved_step = std::max(task->attempt->saved_step, event.checkpoint.step);
+    }
+  });
+}
+
+// The seal is the last word about what the attempt left. A registered manifest of its own that no longer verifies is given up for the newest that does,
+// or for what the attempt itself had resumed from.
+void Apply(const ReduceContext& context, const AttemptSealed& event) {
+  ChangeTask(context, event.attempt.task(), [&](Task* task) {
+    CHECK(task->seal_owed == event.attempt.number) << event.attempt.ToString();
+    task->seal_owed = 0;
+    const bool own = task->checkpoint && task->checkpoint->attempt == event.attempt.number;
+    if (own && event.damaged > 0 && (!event.newest || Newer(*task->checkpoint, *event.newest))) task->checkpoint = ResumedFrom(*task, event.attempt.number);
+    if (!event.newest) return;
+    if (task->checkpoint && !Newer(*event.newest, *task->checkpoint)) return;
+    RegisterNewest(context, task, *event.newest);
+    task->checkpointed_in_vain = 0;
+    for (Attempt& past : task->history) {
+      if (past.number == event.attempt.number) past.saved_step = std::max(past.saved_step, event.newest->step);
+    }
+  });
+}
+
+}  // namespace spillway::core
