@@ -56,6 +56,12 @@ class Store {
   // Live rows; verifies the hash chain since the last snapshot. DATA_LOSS names the record that does not hold.
   virtual absl::StatusOr<Loaded> Load() = 0;
   virtual absl::Status Commit(const Batch& batch) = 0;
+
+  // Housekeeping off the commit path, a bounded step a call: moves the log into the database file, prunes old records, restores what a full disk took.
+  // The driver calls it between commits. RESOURCE_EXHAUSTED: not now; any other error ends the process like a failed Commit.
+  virtual absl::Status Maintain() { return absl::OkStatus(); }
+  // The disk has been full and the reserve for reports is not back: new work should be refused though commits succeed.
+  virtual bool DiskLow() const { return false; }
 };
 
 // The whole state as bytes, and back: for snapshots, and for comparing two states byte for byte.

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/status_matchers.h"
 #include "tests/playground/playground_process.h"
+#include "worker/preemption/notice_source.h"
 
 namespace spillway::playground {
 namespace {
@@ -129,6 +130,24 @@ TEST_F(ProgramTest, AnnouncesOnTheMetadataServiceThenTakes) {
   EXPECT_GE(ended.at("ended_after_ms").get<int64_t>() - ended.at("announced_after_ms").get<int64_t>(), 1'000);
   EXPECT_GE(RealClock().NowUtcMs() - before_ms, 1'000);
   EXPECT_TRUE(ProcessesWith(marker_).empty());
+}
+
+TEST_F(ProgramTest, TheWorkersOwnSourceHearsTheNotice) {
+  PlaygroundProcess pg(home_.path(), kOffers);
+  const std::string id = StartFamily(pg, "a");
+  preemption::SourceOptions options;
+  options.base_url = std::string(absl::StripAsciiWhitespace(ReadFile(pg.Disk(id) + "/ready").value()));
+  ASSERT_OK_AND_ASSIGN(const auto source, preemption::MakeNoticeSource("aws", options));
+  ASSERT_OK_AND_ASSIGN(const preemption::Reading before, source->Poll());
+  EXPECT_EQ(before.kind, preemption::Reading::Kind::kNone);
+  const int64_t ordered_ms = RealClock().NowUtcMs();
+  ASSERT_EQ(pg.Call("POST", "/v1/instances/" + id + "/reclaim", {{"notice", "3s"}}).status, 200);
+  ASSERT_OK_AND_ASSIGN(const preemption::Reading reading, source->Poll());
+  EXPECT_EQ(reading.kind, preemption::Reading::Kind::kNotice);
+  ASSERT_TRUE(reading.gone_at_utc_ms.has_value()) << reading.raw;
+  EXPECT_GE(*reading.gone_at_utc_ms, ordered_ms + 2'900);
+  EXPECT_LE(*reading.gone_at_utc_ms, RealClock().NowUtcMs() + 3'100);
+  EXPECT_EQ(pg.Call("DELETE", "/v1/instances/" + id).json.at("end_reason"), "user");
 }
 
 TEST_F(ProgramTest, ReclaimWithoutNotice) {

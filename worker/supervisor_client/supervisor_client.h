@@ -6,14 +6,17 @@
 // Threads: Send* from any thread; Connect and Receive from one thread at a time.
 #pragma once
 
-#include <memory>
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "worker/frames/frames.h"
+#include "worker/frames/packets.h"
 
 namespace spillway::supervisor {
 
@@ -61,20 +64,26 @@ class SupervisorClient {
   absl::Status List();
 
  private:
-  absl::StatusOr<uint64_t> SendRequest(frames::ToSupervisor frame, bool wants_reply);
+  absl::StatusOr<uint64_t> SendRequest(frames::ToSupervisor frame);
+  absl::Status SendBytes(const frames::ToSupervisor& frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status TryConnect();
   absl::StatusOr<frames::Inventory> Greet(int64_t deadline_ms);
-  absl::Status StartSupervisor(int64_t* pid);
   absl::StatusOr<std::optional<frames::FromSupervisor>> ReceiveRaw(int64_t timeout_ms);
+  absl::Status StartSupervisor();
+  bool ReapStarted();               // true when the supervisor that this object started has ended
   void Disconnect();
 
-  const ClientOptions options_;
+  ClientOptions options_;
   mutable Mutex mutex_;
   int fd_ ABSL_GUARDED_BY(mutex_) = -1;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;  // a send failed half-way: the connection is of no use
   uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 1;
+  // Of the receiving thread.
+  RealClock clock_;
+  pid_t started_pid_ = -1;
+  frames::PacketJoiner joiner_;
   std::string boot_id_;
   uint64_t last_event_ = 0;
-  std::string partial_;
 };
 
 }  // namespace spillway::supervisor

@@ -1,0 +1,100 @@
+#include "scheduler/store/store_files.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/files.h"
+#include "base/status_macros.h"
+
+namespace spillway::store {
+namespace {
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+absl::Status RefuseNetworkFileSystem(const std::string& folder) {
+  struct statfs info;
+  if (statfs(folder.c_str(), &info) != 0) return ErrnoStatus(errno, folder);
+  switch (static_cast<uint32_t>(info.f_type)) {
+    case 0x6969:       // NFS
+    case 0x517b:       // SMB
+    case 0xff534d42:   // CIFS
+    case 0xfe534d42:   // SMB2
+    case 0x01021997:   // 9p
+    case 0x0bd00bd0:   // Lustre
+    case 0x47504653:   // GPFS
+      return absl::FailedPreconditionError(absl::StrCat(folder, " is on a network file system, where a database is not safe: put the scheduler's data on a local disk"));
+    default: return absl::OkStatus();
+  }
+}
+
+}  // namespace
+
+StoreFiles::~StoreFiles() {
+  if (lock_fd_ >= 0) close(lock_fd_);
+}
+
+StoreFiles::StoreFiles(StoreFiles&& other) noexcept { *this = std::move(other); }
+
+StoreFiles& StoreFiles::operator=(StoreFiles&& other) noexcept {
+  std::swap(ballast_path_, other.ballast_path_);
+  std::swap(ballast_bytes_, other.ballast_bytes_);
+  std::swap(has_ballast_, other.has_ballast_);
+  std::swap(lock_fd_, other.lock_fd_);
+  return *this;
+}
+
+absl::StatusOr<StoreFiles> StoreFiles::Take(const std::string& database_path, int64_t ballast_bytes) {
+  RETURN_IF_ERROR(RefuseNetworkFileSystem(FolderOf(database_path)));
+  StoreFiles files;
+  const std::string lock_path = database_path + ".lock";
+  // The lock file stays behind: unlinking it would let two processes lock two files of one name. The kernel drops the lock with the process.
+  files.lock_fd_ = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (files.lock_fd_ < 0) return ErrnoStatus(errno, lock_path);
+  if (flock(files.lock_fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return ErrnoStatus(errno, lock_path);
+    char owner[32] = "";
+    const ssize_t n = pread(files.lock_fd_, owner, sizeof(owner) - 1, 0);
+    return absl::FailedPreconditionError(absl::StrCat("database ", database_path, " is in use by another process",
+                                                      n > 0 ? absl::StrCat(" (pid ", owner, ")") : "", ": one scheduler a database"));
+  }
+  const std::string pid = absl::StrCat(getpid());
+  // The pid only makes the message above better: a disk too full for it does not matter.
+  if (ftruncate(files.lock_fd_, 0) != 0 || pwrite(files.lock_fd_, pid.data(), pid.size(), 0) < 0) errno = 0;
+
+  files.ballast_path_ = database_path + ".ballast";
+  files.ballast_bytes_ = ballast_bytes;
+  const absl::Status ballast = files.RestoreBallast();
+  if (!ballast.ok() && !absl::IsResourceExhausted(ballast)) return ballast;
+  return files;
+}
+
+void StoreFiles::ReleaseBallast() {
+  unlink(ballast_path_.c_str());
+  has_ballast_ = false;
+}
+
+absl::Status StoreFiles::RestoreBallast() {
+  if (HasBallast()) return absl::OkStatus();
+  const int fd = open(ballast_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return ErrnoStatus(errno, ballast_path_);
+  const int error = posix_fallocate(fd, 0, ballast_bytes_);
+  close(fd);
+  if (error != 0) {
+    unlink(ballast_path_.c_str());
+    return ErrnoStatus(error, ballast_path_);
+  }
+  has_ballast_ = true;
+  return absl::OkStatus();
+}
+
+}  // namespace spillway::store

@@ -1,0 +1,83 @@
+#include "worker/supervisor/reaper.h"
+
+#include <errno.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "worker/supervisor/launcher.h"
+#include "worker/supervisor/process_tree.h"
+
+namespace spillway::supervisor {
+namespace {
+
+void Tell(int fd, ReaperRecord record) { (void)!write(fd, &record, sizeof record); }
+
+// Leaves open: 0, 1, 2 and status_fd.
+void CloseAllBut(int status_fd) {
+  if (status_fd > 3) syscall(SYS_close_range, 3u, static_cast<unsigned>(status_fd) - 1, 0u);
+  syscall(SYS_close_range, static_cast<unsigned>(status_fd) + 1, ~0u, 0u);
+}
+
+}  // namespace
+
+void RunReaper(const ReaperPipes& pipes, const std::function<void(pid_t reaper)>& become) {
+  prctl(PR_SET_NAME, "spillway-reaper");
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != pipes.parent) _exit(127);
+  sigset_t waited;
+  sigfillset(&waited);
+  sigprocmask(SIG_SETMASK, &waited, nullptr);
+  sigemptyset(&waited);
+  sigaddset(&waited, SIGCHLD);
+  sigaddset(&waited, SIGRTMIN);
+
+  const pid_t self = getpid();
+  const pid_t main = fork();
+  if (main == 0) become(self);
+  if (main < 0) {
+    const LaunchFailure failure{LaunchFailure::kFork, errno};
+    (void)!write(pipes.report_fd, &failure, sizeof failure);
+    _exit(127);
+  }
+  CloseAllBut(pipes.status_fd);
+  Tell(pipes.status_fd, {ReaperRecord::kMain, main, {}});
+
+  bool main_lives = true, killing = false;
+  size_t leftovers = 0;
+  while (true) {
+    // While killing, look again soon: a process may have forked between the look at /proc and its death.
+    const timespec soon = {0, 5'000'000};
+    siginfo_t info = {};
+    const int signal = sigtimedwait(&waited, &info, killing ? &soon : nullptr);
+    if (signal == SIGRTMIN && info.si_value.sival_int == kReaperKillTree) {
+      killing = true;
+    } else if (signal == SIGRTMIN && info.si_value.sival_int > 0 && main_lives) {
+      // Not reaped yet, so the number is still its own.
+      if (kill(-main, info.si_value.sival_int) != 0) kill(main, info.si_value.sival_int);
+    }
+    int status = 0;
+    rusage usage = {};
+    pid_t pid;
+    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+      if (pid != main) continue;
+      main_lives = false;
+      killing = true;
+      Tell(pipes.status_fd, {ReaperRecord::kEnded, status, usage});
+      leftovers = KillDescendantsOfSelf();
+    }
+    if (pid < 0 && errno == ECHILD && !main_lives) {
+      Tell(pipes.status_fd, {ReaperRecord::kGone, static_cast<int>(leftovers), {}});
+      _exit(0);
+    }
+    if (killing) KillDescendantsOfSelf();
+  }
+}
+
+}  // namespace spillway::supervisor
