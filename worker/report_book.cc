@@ -25,6 +25,7 @@ void ReportBook::SetBoot(const std::string& boot_id) {
   if (boot_id == boot_id_) return;
   boot_id_ = boot_id;
   acked_ = 0;
+  anew_ = true;
   for (Waiting& waiting : waiting_) waiting.event = 0;  // events of the life before are nothing to this one
   while (!unacked_.empty()) {
     waiting_.push_front({std::move(unacked_.back()), 0});
@@ -50,6 +51,15 @@ std::vector<uint64_t> ReportBook::Add(Report report, uint64_t event) {
   return dropped;
 }
 
+bool ReportBook::Attach(const AttemptId& attempt, Report::Kind kind, uint64_t event) {
+  for (Waiting& waiting : waiting_) {
+    if (waiting.report.kind != kind || waiting.report.attempt != attempt || waiting.event != 0) continue;
+    waiting.event = event;
+    return true;
+  }
+  return false;
+}
+
 std::vector<Report> ReportBook::Acked(int64_t durable) {
   std::vector<Report> taken;
   // A number that was never given cannot be durable: such an ack speaks only for what was given.
@@ -70,6 +80,7 @@ std::vector<Report> ReportBook::Welcomed(int64_t durable) {
       unacked_.pop_back();
     }
     acked_ = durable;
+    anew_ = true;
   }
   return taken;
 }
@@ -86,6 +97,8 @@ std::vector<Report> ReportBook::NumberWaiting(std::set<uint64_t>& finished_event
   }
   return numbered;
 }
+
+bool ReportBook::TakeAnew() { return std::exchange(anew_, false); }
 
 bool ReportBook::Pending(const AttemptId& attempt, Report::Kind kind) const {
   const auto is = [&](const Report& report) { return report.kind == kind && report.attempt == attempt; };

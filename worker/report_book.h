@@ -1,6 +1,6 @@
 // The numbering of reports: from 1 per boot_id, without gaps, kept until the scheduler says they are durable.
 //
-// The rule that makes it survive a restart of the worker: a report gets its number only in a welcomed session, and is saved (SaveReport) with that
+// The rule that makes it survive a restart of the worker: a report gets its number only in a welcomed session, and is saved (SaveReports) with that
 // number before it is sent. So a number always means the same content, and what has no number yet follows again from supervisor events that were
 // not acked. When what was saved is lost, nothing is numbered, and numbering goes on after the number that the welcome says is durable.
 // With a new boot_id (the supervisor, or the machine, began a new life) unacked reports are numbered anew from 1.
@@ -13,6 +13,7 @@
 #include <deque>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "worker/session_frames.h"
@@ -39,12 +40,17 @@ class ReportBook {
   // `event`: the supervisor event it follows from, 0 for none. Returns events that no longer matter (a dropped older checkpoint).
   std::vector<uint64_t> Add(Report report, uint64_t event);
 
+  // Another event that says the same as a report which waits (a new supervisor's word about an end that is known): true when there is one.
+  bool Attach(const AttemptId& attempt, Report::Kind kind, uint64_t event);
+
   // The welcome: everything up to `durable` is taken, and numbers go on from there. Returns the reports that are now durable.
   std::vector<Report> Welcomed(int64_t durable);
   std::vector<Report> Acked(int64_t durable);
 
-  // Gives numbers to what waits, as far as the window allows: to be saved, then sent. `events` gets the events they follow from.
+  // Gives numbers to what waits, as far as the window allows: to be saved, then sent. `finished_events` gets the events they follow from.
   std::vector<Report> NumberWaiting(std::set<uint64_t>& finished_events);
+  // True, once, when numbering began anew since the last call (another boot, or a welcome that did not fit): what was saved no longer holds.
+  bool TakeAnew();
 
   const std::deque<Report>& unacked() const { return unacked_; }
   bool empty() const { return unacked_.empty() && waiting_.empty(); }
@@ -59,6 +65,7 @@ class ReportBook {
   struct Waiting { Report report; uint64_t event = 0; };
   std::string boot_id_;
   int64_t acked_ = 0;
+  bool anew_ = false;
   std::deque<Report> unacked_;      // seq acked_ + 1, acked_ + 2, ...
   std::deque<Waiting> waiting_;
 };

@@ -109,7 +109,11 @@ void SessionLogic::On(const frames::Event& in) {
   if (in.number <= highest_event_) return;
   highest_event_ = in.number;
   Known* known = OurKey(in.attempt.key) ? Find(in.attempt.id) : nullptr;
-  if (known == nullptr || known->step == Step::kEnded || known->step == Step::kScanning) return;
+  if (known == nullptr) return;
+  if (!Lives(*known) || known->step == Step::kScanning) {
+    if (std::holds_alternative<frames::Exited>(in.what)) OnExitedAgain(*known, in.number);
+    return;
+  }
   if (std::holds_alternative<frames::Started>(in.what)) {
     known->step = Step::kRunning;
     Queue(Plain(in.attempt.id, Report::Kind::kStarted), in.number);
@@ -136,6 +140,16 @@ void SessionLogic::OnExited(Known& known, const frames::Exited& exited, uint64_t
     On(ScanResult{known.offer.attempt, {}, ""});
   } else {
     Put(ScanCheckpoints{known.offer.attempt, known.offer.checkpoint_dir, known.offer.job_uid});
+  }
+}
+
+// A new supervisor tells of an end that is known, but perhaps nowhere saved yet: its word must last until it is.
+void SessionLogic::OnExitedAgain(Known& known, uint64_t event) {
+  if (known.step == Step::kScanning) {
+    known.exit_event = event;
+    open_events_.insert(event);
+  } else if (book_.Attach(known.offer.attempt, Report::Kind::kEnded, event)) {
+    open_events_.insert(event);
   }
 }
 

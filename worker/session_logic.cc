@@ -107,10 +107,7 @@ void SessionLogic::OnWelcome(const Welcome& welcome) {
   Put(SaveNode{welcome.cluster_uuid, welcome.node_id, welcome.store_url});
   Info(absl::StrCat("welcomed as node ", welcome.node_id, ", lease ", FormatDurationMs(welcome.lease_ms), ", ", welcome.wanted.size(), " attempts wanted here"));
   if (lease_.Welcomed(welcome.lease_ms, welcome.renew_every_ms)) LeaseMoved();
-  const int64_t acked_before = book_.acked();
-  const std::vector<Report> durable = book_.Welcomed(welcome.report_ack);
-  OnDurable(durable);
-  if (book_.acked() != acked_before) Put(SaveReportAck{book_.boot_id(), book_.acked()});
+  OnDurable(book_.Welcomed(welcome.report_ack));
   // What was sent in an earlier session and not acked goes out again, in front of whatever follows from this welcome.
   SendReports(std::vector<Report>(book_.unacked().begin(), book_.unacked().end()));
   for (const SpecData& spec : welcome.specs) KeepSpec(spec);
@@ -145,7 +142,7 @@ void SessionLogic::OnGoodbye(const Goodbye& goodbye) {
 
 void SessionLogic::OnDurable(const std::vector<Report>& reports) {
   if (reports.empty()) return;
-  Put(SaveReportAck{book_.boot_id(), reports.back().seq});
+  Put(SaveReportAck{reports.back().seq});
   reports_sent_ms_ = now_ms_;
   for (const Report& report : reports) {
     Known* known = report.kind == Report::Kind::kEnded ? Find(report.attempt) : nullptr;
@@ -207,7 +204,8 @@ void SessionLogic::NumberAndSend() {
   if (phase_ != Phase::kWelcomed) return;
   std::set<uint64_t> finished;
   const std::vector<Report> numbered = book_.NumberWaiting(finished);
-  for (const Report& report : numbered) Put(SaveReport{book_.boot_id(), report});
+  if (numbered.empty()) return;
+  Put(SaveReports{book_.boot_id(), book_.TakeAnew(), book_.acked(), numbered});
   for (const uint64_t event : finished) open_events_.erase(event);
   SendReports(numbered);
 }

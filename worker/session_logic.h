@@ -66,15 +66,16 @@ struct AckEvents { uint64_t number = 0; };
 struct CheckCheckpoint { AttemptId attempt; uint64_t event = 0; std::string checkpoint_dir, job_uid; frames::Checkpoint said; };
 struct ScanCheckpoints { AttemptId attempt; std::string checkpoint_dir, job_uid; };
 // Save before the next output is carried out; what was saved is given to the constructor of the next life (SavedReports).
-struct SaveReport { std::string boot_id; Report report; };
-struct SaveReportAck { std::string boot_id; int64_t seq = 0; };
+// `anew`: these reports replace everything saved before, and `acked` with it, in one step: all or nothing.
+struct SaveReports { std::string boot_id; bool anew = false; int64_t acked = 0; std::vector<Report> reports; };
+struct SaveReportAck { int64_t seq = 0; };         // in the life that was saved last
 struct SaveNode { std::string cluster_uuid; NodeId node_id = 0; std::string store_url; };  // newly learned: keep over restarts
 struct CleanUp { AttemptId attempt; };             // its end is durable at the scheduler: delete the attempt's directory here
 struct LogLine { bool warning = false; std::string text; };
 struct Exit { int code = 0; bool shutdown_supervisor = false; std::string why; };  // the last output ever
 
 using Output = std::variant<Connect, Disconnect, SendFrame, StartAttempt, StopAttempt, KillAttempt, NoticeAttempts, RenewLease, AckEvents, CheckCheckpoint,
-                            ScanCheckpoints, SaveReport, SaveReportAck, SaveNode, CleanUp, LogLine, Exit>;
+                            ScanCheckpoints, SaveReports, SaveReportAck, SaveNode, CleanUp, LogLine, Exit>;
 
 struct SessionConfig {
   Hello node;                       // boot_id, isolation and inventory are filled in from the supervisor's inventory
@@ -166,6 +167,7 @@ class SessionLogic {
   void Adopt(const frames::InventoryItem& item);
   void Reconcile(Known& known, bool in_inventory, bool same_boot);
   void OnExited(Known& known, const frames::Exited& exited, uint64_t event);
+  void OnExitedAgain(Known& known, uint64_t event);
   void StartIfPossible(Known& known);
   void StartHeld();
   void StopKnown(Known& known, frames::Stop stop);
