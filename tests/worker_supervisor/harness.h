@@ -48,6 +48,8 @@ class SupervisorHarness {
   // A worker that comes, or comes back.
   void NewClient() {
     client_.reset();
+    kept_.clear();
+    replies_.clear();
     ClientOptions options;
     options.home = Path("home");
     options.socket_path = Path("s");
