@@ -97,18 +97,22 @@ TEST_P(NodeTest, ItsOwnDeathLeavesNothingBehind) {
 }
 
 TEST_P(NodeTest, AnEndedLeaseKillsWithoutAnyWorker) {
-  const int64_t end = Renew(2'000);  // offsets a hundredth of the real ones: -600, -200, -50 ms
+  Renew(600'000);
   auto start = node_.Shell("bound", "trap 'cp $SPILLWAY_NOTICE_FILE $DIR/seen' TERM; $JOB daemon $DIR/d; touch $DIR/ready; while :; do sleep 0.01; done");
   start.lease_bound = true;
   node_.Run(start);
   node_.Run(node_.Shell("free", "exec sleep 1000"));
   ASSERT_TRUE(node_.WaitForFile("ready"));
+  // Between the stop signal (-20 s) and SIGKILL (-5 s) of a long lease: the kill is 300 ms away, the lease's end far.
+  const int64_t end = node_.Now() + 5'300;
+  ASSERT_OK(node_.client().Renew({end, 600'000}));
+  node_.Wait<frames::Stopping>("bound");
   node_.LeaveAlone();
   ASSERT_TRUE(node_.WaitFor([&] { return !node_.Alive("d"); }));
   node_.NewClient();
   const auto facts = node_.WaitExit("bound");
   EXPECT_LT(facts.ended_boottime_ms, end);
-  EXPECT_GE(facts.ended_boottime_ms, end - 60);
+  EXPECT_GE(facts.ended_boottime_ms, end - 5'000);
   EXPECT_FALSE(facts.lease_lapsed);
   EXPECT_EQ(EndOf(facts).cause, EndCause::kFenced);
   EXPECT_EQ(EndOf(facts).initiator, Initiator::kNode);
@@ -119,6 +123,23 @@ TEST_P(NodeTest, AnEndedLeaseKillsWithoutAnyWorker) {
   EXPECT_THAT(node_.Answer(node_.client().Start(start)), StatusIs(absl::StatusCode::kAlreadyExists, testing::_));
   start.attempt.key = "cluster/late";
   EXPECT_THAT(node_.Answer(node_.client().Start(start)), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("about to end")));
+}
+
+// A supervisor that did not run while the lease ended (a suspended machine) kills the first thing it does, and says that it was too late.
+TEST_P(NodeTest, ALapsedLeaseIsToldAsSuch) {
+  Renew(600'000);
+  auto start = node_.Shell("a", "$JOB say '{\"type\":\"completed\"}'; exec $JOB stubborn $DIR/ready");
+  start.lease_bound = true;
+  node_.Run(start);
+  ASSERT_TRUE(node_.WaitForFile("ready"));
+  const int64_t end = Renew(300);
+  ASSERT_EQ(kill(static_cast<pid_t>(node_.pid()), SIGSTOP), 0);
+  ASSERT_TRUE(node_.WaitFor([&] { return node_.Now() > end; }));
+  ASSERT_EQ(kill(static_cast<pid_t>(node_.pid()), SIGCONT), 0);
+  const auto facts = node_.WaitExit("a");
+  EXPECT_TRUE(facts.lease_lapsed);
+  EXPECT_EQ(EndOf(facts).cause, EndCause::kFenced);
+  EXPECT_FALSE(node_.Alive("ready"));
 }
 
 TEST_P(NodeTest, ARenewalWithdrawsTheCheckpointRequest) {

@@ -49,7 +49,7 @@ void RunReaper(const ReaperPipes& pipes, const std::function<void(pid_t reaper)>
   CloseAllBut(pipes.status_fd);
   Tell(pipes.status_fd, {ReaperRecord::kMain, main, {}});
 
-  bool main_lives = true, killing = false;
+  bool main_lives = true, killing = false, counted = false;
   size_t leftovers = 0;
   while (true) {
     // While killing, look again soon: a process may have forked between the look at /proc and its death.
@@ -70,13 +70,17 @@ void RunReaper(const ReaperPipes& pipes, const std::function<void(pid_t reaper)>
       main_lives = false;
       killing = true;
       Tell(pipes.status_fd, {ReaperRecord::kEnded, status, usage});
-      leftovers = KillDescendantsOfSelf();
     }
     if (pid < 0 && errno == ECHILD && !main_lives) {
       Tell(pipes.status_fd, {ReaperRecord::kGone, static_cast<int>(leftovers), {}});
       _exit(0);
     }
-    if (killing) KillDescendantsOfSelf();
+    if (!killing) continue;
+    const size_t killed = KillDescendantsOfSelf();
+    if (!main_lives && !counted) {
+      counted = true;
+      leftovers = killed;
+    }
   }
 }
 
