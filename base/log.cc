@@ -1,4 +1,4 @@
-// Writes log records. Owns the process-wide level and program name; keeps nothing else and never blocks on a lock of ours.
+// Writes log records. Owns the process-wide level and program name; writing a record takes no lock of ours.
 #include "base/log.h"
 
 #include <errno.h>
@@ -7,11 +7,13 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <deque>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -35,10 +37,14 @@ std::atomic<LogLevel>& Level() {
   return level;
 }
 
-// The name is replaced whole and the old one leaked (it is set once or twice in a process), so that readers need no lock.
 std::atomic<const std::string*>& Program() {
-  static std::atomic<const std::string*> program(new std::string(program_invocation_short_name));
+  static std::atomic<const std::string*> program(nullptr);
   return program;
+}
+
+absl::string_view ProgramName() {
+  const std::string* name = Program().load();
+  return name == nullptr ? absl::string_view(program_invocation_short_name) : *name;
 }
 
 // FormatUtcMs leaves out whole seconds' fraction; log lines have always three digits so that columns line up.
@@ -57,7 +63,14 @@ absl::string_view BaseName(absl::string_view path) {
 
 void SetLogLevel(LogLevel level) { Level().store(level); }
 
-void SetLogProgram(absl::string_view name) { Program().store(new std::string(Printable(name, kProgramBytesMax))); }
+void SetLogProgram(absl::string_view name) {
+  // Names once shown are kept for ever (a process has one or two), so that records written meanwhile need no lock.
+  static Mutex mutex;
+  static auto* const names = new std::deque<std::string>;
+  MutexLock lock(&mutex);
+  names->push_back(Printable(name, kProgramBytesMax));
+  Program().store(&names->back());
+}
 
 LogMessage::~LogMessage() {
   const int saved_errno = errno;
@@ -65,7 +78,7 @@ LogMessage::~LogMessage() {
     // Control characters are escaped: a record is one line whatever text it quotes.
     const std::string record =
         absl::StrCat(Timestamp(RealClock().NowUtcMs()), " ", absl::string_view(&"DIWEF"[static_cast<int>(level_)], 1), " ",
-                     *Program().load(), " ", BaseName(file_), ":", line_, "] ", Printable(stream_.str(), kRecordBytesMax), "\n");
+                     ProgramName(), " ", BaseName(file_), ":", line_, "] ", Printable(stream_.str(), kRecordBytesMax), "\n");
     // One write: records of several threads and processes do not mix. What standard error refuses is lost: there is nowhere to say so.
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, record.data(), record.size());
   }

@@ -7,7 +7,8 @@
 int main(int argc, char** argv) {
   if (argc == 2 && absl::string_view(argv[1]) == "--spawn-and-leave") {
     spillway::SpawnOptions options;
-    options.argv = {"sleep", "1000"};
+    options.argv = {"sleep", "40"};  // longer than the test waits, and no longer: a failing test leaves nothing for good
+    options.stderr_path = "/dev/null";
     options.die_with_parent = true;
     return spillway::Spawn(options).ok() ? 0 : 1;
   }

@@ -206,7 +206,7 @@ TEST_F(SubprocessTest, ThePathIsSearchedPastWhatMayNotRun) {
   setenv("PATH", before.c_str(), 1);
 }
 
-// The helper (main.cc) starts `sleep 1000` and ends at once. Both hold the pipe as standard output: it closes when both are gone.
+// The helper (main.cc) starts `sleep 40` and ends at once. Both hold the pipe as standard output: it closes when both are gone.
 TEST_F(SubprocessTest, AChildDiesWithItsParent) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
