@@ -1,0 +1,27 @@
+// Effects made orders: everything an executor needs, copied out of the state. Pure; decides nothing.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "scheduler/core/core.h"
+#include "scheduler/engine/orders.h"
+
+namespace spillway::engine {
+
+// nullopt when the state does not owe it (any more).
+std::optional<OfferOrder> ResolveOffer(const core::State& state, NodeId node, AttemptId attempt);
+std::optional<StopOrder> ResolveStop(const core::State& state, NodeId node, AttemptId attempt);
+std::optional<SealOrder> ResolveSeal(const core::State& state, AttemptId attempt);
+std::optional<CreateOrder> ResolveCreate(const core::State& state, NodeId node);
+std::optional<TerminateOrder> ResolveTerminate(const core::State& state, NodeId node);
+// Everything wanted on the node; offers for what is OFFERED and not in `inventory`.
+WelcomeOrder ResolveWelcome(const core::State& state, const core::Policy& policy, NodeId node, const std::set<AttemptId>& inventory);
+
+// Relative to the checkpoint root: CLUSTER/JOB/TASK/aN. Attempts never share a folder.
+std::string CheckpointDir(const core::State& state, AttemptId attempt);
+std::string LogPath(AttemptId attempt);                                   // relative to the log root: JOB/TASK/aN.log
+std::string ClientToken(const core::State& state, NodeId node);           // CLUSTER-NODE
+
+}  // namespace spillway::engine
