@@ -83,17 +83,17 @@ void Engine::TakeInput(Turn* turn) {
       continue;
     }
     Answered(input.command);
-    absl::StatusOr<core::Reply> reply = Refusal(input.command);
-    if (reply.status().ok()) reply = Apply(input.command, turn);
+    const absl::Status refused = Refusal(input.command);
+    absl::StatusOr<core::Reply> reply = refused.ok() ? Apply(input.command, turn) : refused;
     if (input.done) turn->deliveries.push_back([done = std::move(input.done), reply = std::move(reply)]() mutable { done(std::move(reply)); });
   }
 }
 
-absl::StatusOr<core::Reply> Engine::Apply(const core::Command& command, Turn* turn) {
+absl::StatusOr<core::Reply> Engine::Apply(const core::Command& command, Turn* turn, NodeId said_by) {
   auto admission = core::Admit(state_, command, now_ms_, options_.policy);
   if (!admission.ok()) return admission.status();
   for (core::Event& event : admission->events) {
-    if (const auto* ended = std::get_if<core::AttemptEnded>(&event)) ForgetAttempt(ended->attempt);
+    if (const auto* ended = std::get_if<core::AttemptEnded>(&event)) ForgetAttempt(ended->attempt, said_by, turn);
     core::Reduce(&state_, event, now_ms_, &turn->changes);
     turn->events.push_back(std::move(event));
   }
@@ -132,6 +132,7 @@ std::optional<store::Batch> Engine::Finish(Turn* turn) {
   }
   WelcomeNew(turn);
   if (writes || rederive_) HandOut(turn);
+  StopFenced(turn);
   CloseGone(turn);
   if (!writes) {
     CHECK(turn->changes.Empty()) << "rows changed without an event";

@@ -111,13 +111,20 @@ class Engine {
     std::vector<std::pair<std::string, std::string>> specs;
     core::Changes changes;
     std::vector<int64_t> hellos;              // sessions to be welcomed
+    struct Fenced {
+      int64_t session;
+      NodeId node;
+      AttemptId attempt;
+    };
+    std::vector<Fenced> fenced;               // attempts given up although their node did not say they are over
     std::vector<Delivery> deliveries;
   };
 
   // engine.cc: the turn
   void TakeTime(int64_t now_ms);
   void TakeInput(Turn* turn);
-  absl::StatusOr<core::Reply> Apply(const core::Command& command, Turn* turn);
+  // `said_by`: the node whose word the command is; 0 nobody's.
+  absl::StatusOr<core::Reply> Apply(const core::Command& command, Turn* turn, NodeId said_by = 0);
   void DecideAndApply(Turn* turn);
   std::optional<store::Batch> Finish(Turn* turn);
   absl::Status Refusal(const core::Command& command) const;
@@ -130,7 +137,9 @@ class Engine {
   void WelcomeNew(Turn* turn);
   void CloseGone(Turn* turn);
   void DropSession(int64_t session);
-  void ForgetAttempt(AttemptId attempt);
+  bool CloseWhenFull(int64_t session);
+  void ForgetAttempt(AttemptId attempt, NodeId said_by, Turn* turn);
+  void StopFenced(Turn* turn);
   bool SessionAlive(const core::NodeHello& hello, int64_t but) const;
   void AskAboutSilent();
   Session* LiveSessionOf(NodeId node, int64_t* number);

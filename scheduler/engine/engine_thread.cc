@@ -1,33 +1,29 @@
 #include "scheduler/engine/engine_thread.h"
 
+#include <algorithm>
 #include <unistd.h>
 
-#include <algorithm>
-#include <utility>
-
+#include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 
 namespace spillway::engine {
-namespace {
 
-constexpr size_t kBatchesInFlightMax = 3;
-constexpr long kFullDiskRetryMs = 1'000;
-constexpr int64_t kSleepMsMax = 60'000;
-
-}  // namespace
-
-EngineThread::EngineThread(Options options, Clock* clock, std::unique_ptr<store::Store> store, SessionSink* sessions, EffectSink* effects,
-                           std::function<void(int64_t)> committed)
-    : options_(options), clock_(clock), store_(std::move(store)), committed_(std::move(committed)), engine_(options, sessions, effects) {}
+EngineThread::EngineThread(ThreadOptions options, store::Store* store, Clock* clock, SessionSink* sessions, EffectSink* effects)
+    : options_(std::move(options)), store_(store), clock_(clock), engine_(options_.engine, sessions, effects) {}
 
 EngineThread::~EngineThread() { Stop(); }
 
 absl::Status EngineThread::Start() {
   ASSIGN_OR_RETURN(store::Loaded loaded, store_->Load());
-  LOG(INFO) << "state of turn " << loaded.last_seq << ": " << loaded.state.jobs.size() << " living jobs, " << loaded.state.nodes.size() << " nodes";
-  engine_.Start(std::move(loaded), clock_->NowUtcMs());
+  turn_clock_.emplace(clock_, loaded.state.meta.now_ms);
+  {
+    MutexLock lock(&mutex_);
+    committed_seq_ = loaded.last_seq;
+    now_ms_ = turn_clock_->NowMs();
+  }
+  engine_.Start(std::move(loaded), turn_clock_->NowMs());
   store_thread_ = std::thread([this] { RunStore(); });
   engine_thread_ = std::thread([this] { RunEngine(); });
   return absl::OkStatus();
@@ -36,141 +32,240 @@ absl::Status EngineThread::Start() {
 void EngineThread::Stop() {
   {
     MutexLock lock(&mutex_);
-    if (stopping_) return;
     stopping_ = true;
     engine_wakes_.SignalAll();
   }
   if (engine_thread_.joinable()) engine_thread_.join();
-  {
-    MutexLock lock(&mutex_);
-    store_stopping_ = true;
-    store_wakes_.SignalAll();
-  }
   if (store_thread_.joinable()) store_thread_.join();
 }
 
-void EngineThread::Send(Input input) {
-  MutexLock lock(&mutex_);
-  if (inputs_.empty()) oldest_input_steady_ms_ = clock_->NowSteadyMs();
-  inputs_.push_back(std::move(input));
-  engine_wakes_.Signal();
-}
+// --- any thread ---
 
-absl::Status EngineThread::SendBounded(Input input) {
+absl::Status EngineThread::Enqueue(Input input, bool may_refuse) {
   MutexLock lock(&mutex_);
   if (stopping_) return absl::UnavailableError("the scheduler is stopping");
-  if (inputs_.size() >= limits::kMailboxMax) return absl::ResourceExhaustedError("the scheduler's mailbox is full; try again in a second");
-  if (inputs_.empty()) oldest_input_steady_ms_ = clock_->NowSteadyMs();
-  inputs_.push_back(std::move(input));
-  engine_wakes_.Signal();
+  // Twice as many where refusing would lose something that nobody sends again (a session's end, a notice): they are few.
+  if (inbox_.size() >= limits::kMailboxMax * (may_refuse ? 1 : 2)) return absl::ResourceExhaustedError("the scheduler's mailbox is full");
+  inbox_.push_back(std::move(input));
+  if (inbox_.size() == 1) engine_wakes_.Signal();
   return absl::OkStatus();
 }
 
 absl::Status EngineThread::Post(core::Command command, Engine::Done done) {
-  return SendBounded([command = std::move(command), done = std::move(done)](Engine& engine) mutable {
-    if (const absl::Status status = engine.Post(std::move(command), done); !status.ok() && done) done(status);
-  });
-}
-absl::Status EngineThread::Hello(int64_t session, core::NodeHello hello) {
-  return SendBounded([session, hello = std::move(hello)](Engine& engine) mutable { (void)engine.Hello(session, std::move(hello)); });
-}
-absl::Status EngineThread::Reports(int64_t session, std::vector<core::Report> reports) {
-  return SendBounded([session, reports = std::move(reports)](Engine& engine) mutable { (void)engine.Reports(session, std::move(reports)); });
-}
-void EngineThread::Heard(int64_t session, int64_t renewal) {
-  Send([=](Engine& engine) { engine.Heard(session, renewal); });
-}
-void EngineThread::Closed(int64_t session) {
-  Send([=](Engine& engine) { engine.Closed(session); });
-}
-void EngineThread::Progressed(int64_t session, AttemptId attempt, core::Progress progress) {
-  (void)SendBounded([=, progress = std::move(progress)](Engine& engine) mutable { engine.Progressed(session, attempt, std::move(progress)); });
-}
-void EngineThread::Noticed(int64_t session, int64_t in_ms, std::string source, bool advisory) {
-  Send([=, source = std::move(source)](Engine& engine) mutable { engine.Noticed(session, in_ms, std::move(source), advisory); });
+  if (std::holds_alternative<core::Submit>(command)) {
+    MutexLock lock(&mutex_);
+    if (refuses_jobs_) return absl::ResourceExhaustedError(refuses_why_);
+  }
+  return Enqueue(
+      [command = std::move(command), done = std::move(done)](Engine* engine) mutable {
+        const absl::Status posted = engine->Post(std::move(command), done);
+        if (!posted.ok() && done) done(posted);
+      },
+      true);
 }
 
-bool EngineThread::WaitForWork(std::deque<Input>* inputs, std::vector<std::pair<int64_t, absl::Status>>* commits) {
-  const int64_t deadline_ms = engine_.NextDeadlineMs();
-  const int64_t slept_from_ms = clock_->NowSteadyMs();
-  int64_t wait_ms = engine_.HasInput() ? 0 : std::clamp<int64_t>(deadline_ms == INT64_MAX ? kSleepMsMax : deadline_ms - clock_->NowUtcMs(), 0, kSleepMsMax);
-  MutexLock lock(&mutex_);
-  while (true) {
-    const bool room = batches_.size() < kBatchesInFlightMax;   // else only a finished commit is work
-    const int64_t now_ms = clock_->NowSteadyMs();
-    const int64_t left_ms = slept_from_ms + wait_ms - now_ms;
-    if (!commits_.empty() || (room && (!inputs_.empty() || left_ms <= 0))) {
-      const int64_t late_ms = std::max(inputs_.empty() ? 0 : now_ms - oldest_input_steady_ms_, -left_ms);
-      late_ = late_ms > options_.policy.renew_every_ms;
-      break;
-    }
-    if (stopping_ && inputs_.empty() && batches_.empty()) return false;
-    if (stopping_ && room && batches_.empty()) break;
-    if (room) {
-      engine_wakes_.WaitForMs(&mutex_, static_cast<long>(std::max<int64_t>(left_ms, 1)));
-    } else {
-      engine_wakes_.Wait(&mutex_);
-    }
-  }
-  commits->swap(commits_);
-  if (batches_.size() < kBatchesInFlightMax) inputs->swap(inputs_);
-  return true;
+absl::Status EngineThread::Hello(int64_t session, core::NodeHello hello) {
+  return Enqueue([session, hello = std::move(hello)](Engine* engine) mutable {
+    // Full only between here and the engine: the worker, unanswered, comes back.
+    if (const absl::Status taken = engine->Hello(session, std::move(hello)); !taken.ok()) LOG(WARNING) << "a hello was not taken: " << taken.ToString();
+  }, true);
 }
+
+absl::Status EngineThread::Reports(int64_t session, std::vector<core::Report> reports) {
+  return Enqueue([session, reports = std::move(reports)](Engine* engine) mutable { engine->Reports(session, std::move(reports)); }, true);
+}
+
+void EngineThread::Heard(int64_t session, int64_t renewal) {
+  // A renewal that finds the mailbox full is not acked; the worker sends the next.
+  Enqueue([session, renewal](Engine* engine) { engine->Heard(session, renewal); }, true).IgnoreError();
+}
+
+void EngineThread::Progressed(int64_t session, AttemptId attempt, core::Progress progress) {
+  // Progress is soft: a newer one follows.
+  Enqueue([session, attempt, progress = std::move(progress)](Engine* engine) mutable { engine->Progressed(session, attempt, std::move(progress)); }, true).IgnoreError();
+}
+
+void EngineThread::Noticed(int64_t session, int64_t in_ms, std::string source, bool advisory) {
+  const absl::Status taken = Enqueue(
+      [session, in_ms, source = std::move(source), advisory](Engine* engine) mutable { engine->Noticed(session, in_ms, std::move(source), advisory); }, false);
+  if (!taken.ok()) LOG(WARNING) << "a notice was not taken (the worker acts on it by itself): " << taken.ToString();
+}
+
+void EngineThread::Closed(int64_t session) {
+  const absl::Status taken = Enqueue([session](Engine* engine) { engine->Closed(session); }, false);
+  if (!taken.ok() && !absl::IsUnavailable(taken)) LOG(WARNING) << "the end of session " << session << " was not taken (its silence will tell): " << taken.ToString();
+}
+
+absl::Status EngineThread::QueryLater(Read read) {
+  return Enqueue([this, read = std::move(read)](Engine* engine) { read(engine->state(), engine->soft(), turn_clock_->NowMs()); }, true);
+}
+
+absl::Status EngineThread::Query(const Read& read) {
+  struct Waiter {
+    Mutex mutex;
+    CondVar changed;
+    bool ran = false, over = false;
+    void End(bool has_run) {
+      MutexLock lock(&mutex);
+      ran = ran || has_run;
+      over = true;
+      changed.SignalAll();
+    }
+  };
+  const auto waiter = std::make_shared<Waiter>();
+  // Dropped unrun, it ends the wait too.
+  std::shared_ptr<void> dropped(nullptr, [waiter](void*) { waiter->End(false); });
+  RETURN_IF_ERROR(QueryLater([&read, waiter, dropped = std::move(dropped)](const core::State& state, const core::Soft& soft, int64_t now_ms) {
+    read(state, soft, now_ms);
+    waiter->End(true);
+  }));
+  MutexLock lock(&waiter->mutex);
+  while (!waiter->over) waiter->changed.Wait(&waiter->mutex);
+  return waiter->ran ? absl::OkStatus() : absl::UnavailableError("the scheduler is stopping");
+}
+
+int64_t EngineThread::committed_seq() const {
+  MutexLock lock(&mutex_);
+  return committed_seq_;
+}
+
+Counters EngineThread::counters() const {
+  MutexLock lock(&mutex_);
+  return counters_;
+}
+
+int64_t EngineThread::now_ms() const {
+  MutexLock lock(&mutex_);
+  return now_ms_;
+}
+
+// --- the engine's thread ---
 
 void EngineThread::RunEngine() {
-  std::deque<Input> inputs;
-  std::vector<std::pair<int64_t, absl::Status>> commits;
-  while (WaitForWork(&inputs, &commits)) {
-    for (const auto& [seq, status] : commits) {
-      if (!status.ok()) {
-        engine_.CommitRefused(seq, status);
-        continue;
-      }
-      engine_.Committed(seq);
-      if (committed_) committed_(seq);
-    }
-    commits.clear();
-    bool late;
+  bool disk_full = false, disk_low = false;
+  std::string why;
+  while (true) {
+    std::vector<Input> inbox;
+    std::vector<Commit> commits;
+    bool stopping;
     {
       MutexLock lock(&mutex_);
-      late = std::exchange(late_, false);
+      while (inbox_.empty() && commits_.empty() && !stopping_) {
+        const int64_t deadline_ms = engine_.NextDeadlineMs();
+        if (deadline_ms == INT64_MAX) {
+          engine_wakes_.Wait(&mutex_);
+          continue;
+        }
+        const int64_t wait_ms = deadline_ms - turn_clock_->NowMs();
+        if (wait_ms <= 0) break;
+        // A minute at most: the clock may be set forward meanwhile.
+        engine_wakes_.WaitForMs(&mutex_, std::min<int64_t>(wait_ms, 60'000));
+      }
+      inbox.swap(inbox_);
+      commits.swap(commits_);
+      stopping = stopping_;
+      if (dead_) return;
     }
-    if (late) {
-      LOG(WARNING) << "the engine was late by more than a renewal: all leases start anew";
-      engine_.RestartLeases(clock_->NowUtcMs());
+    for (const Commit& commit : commits) {
+      disk_low = commit.disk_low;
+      engine_.SetDiskLow(disk_low);
+      if (commit.seq == 0) continue;
+      disk_full = !commit.status.ok();
+      if (commit.status.ok()) {
+        engine_.Committed(commit.seq);
+      } else {
+        why = std::string(commit.status.message());
+        engine_.CommitRefused(commit.seq, commit.status);
+      }
     }
-    for (Input& input : inputs) input(engine_);
-    inputs.clear();
-    std::optional<store::Batch> batch = engine_.Step(clock_->NowUtcMs());
-    if (!batch) continue;
+    for (Input& input : inbox) input(&engine_);
+    std::optional<store::Batch> batch = engine_.Step(turn_clock_->NowMs());
+
     MutexLock lock(&mutex_);
-    batches_.push_back(*std::move(batch));
-    store_wakes_.Signal();
+    if (batch.has_value()) {
+      batches_.push_back(*std::move(batch));
+      store_wakes_.Signal();
+    }
+    counters_ = engine_.counters();
+    now_ms_ = std::max(now_ms_, turn_clock_->NowMs());
+    refuses_jobs_ = disk_full || disk_low;
+    refuses_why_ = disk_full ? absl::StrCat("the scheduler's disk is full, new jobs are refused: ", why) : "the scheduler's disk is nearly full, new jobs are refused until there is room";
+    // The end: everything taken has had its turn and is committed, or a full disk keeps it from that.
+    if (stopping && inbox_.empty() && commits_.empty() && (disk_full || (engine_.in_flight() == 0 && !engine_.HasInput()))) {
+      engine_done_ = true;
+      store_wakes_.Signal();
+      return;
+    }
+    if (stopping && commits_.empty() && engine_.in_flight() > 0 && !engine_.HasInput() && inbox_.empty()) engine_wakes_.WaitForMs(&mutex_, 100);
   }
 }
 
+// --- the store's thread ---
+
 void EngineThread::RunStore() {
+  int64_t since_maintained = 0;
   while (true) {
-    const store::Batch* batch = nullptr;
+    std::optional<store::Batch> batch;
+    bool more = false;
     {
       MutexLock lock(&mutex_);
-      while (batches_.empty() && !store_stopping_) store_wakes_.Wait(&mutex_);
-      if (batches_.empty()) return;
-      batch = &batches_.front();   // a deque's front stays in place while others are appended
+      // Idle for a second is a good time for housekeeping too.
+      while (batches_.empty() && !engine_done_ && store_wakes_.WaitForMs(&mutex_, 1'000)) {
+      }
+      if (batches_.empty() && engine_done_) return;
+      if (!batches_.empty()) {
+        batch = std::move(batches_.front());
+        batches_.pop_front();
+        more = !batches_.empty();
+      }
     }
-    const absl::Status status = store_->Commit(*batch);
-    if (!status.ok() && !absl::IsResourceExhausted(status)) {
-      LOG(ERROR) << "turn " << batch->seq << " could not be committed, so its durability is unknown; the process ends, the next start reads what is there: " << status.message();
-      _exit(kExitStoreFailed);
+    if (batch.has_value() && !CommitDurably(*batch)) return;
+    // Not while a commit waits, yet not never under load.
+    if (more && ++since_maintained < 256) continue;
+    since_maintained = 0;
+    const bool was_low = store_->DiskLow();
+    const absl::Status kept = store_->Maintain();
+    if (!kept.ok() && !absl::IsResourceExhausted(kept)) return Fatal(kept);
+    if (store_->DiskLow() != was_low) {
+      MutexLock lock(&mutex_);
+      commits_.push_back({0, absl::OkStatus(), !was_low});
+      engine_wakes_.Signal();
     }
-    MutexLock lock(&mutex_);
-    commits_.emplace_back(batch->seq, status);
-    if (status.ok()) batches_.pop_front();
-    engine_wakes_.Signal();
-    if (status.ok()) continue;
-    if (store_stopping_) return;
-    store_wakes_.WaitForMs(&mutex_, kFullDiskRetryMs);
   }
+}
+
+bool EngineThread::CommitDurably(const store::Batch& batch) {
+  while (true) {
+    const absl::Status status = store_->Commit(batch);
+    if (!status.ok() && !absl::IsResourceExhausted(status)) {
+      Fatal(status);
+      return false;
+    }
+    if (status.ok() && options_.on_commit) options_.on_commit(batch);
+    MutexLock lock(&mutex_);
+    if (status.ok()) committed_seq_ = batch.seq;
+    commits_.push_back({batch.seq, status, store_->DiskLow()});
+    engine_wakes_.Signal();
+    if (status.ok()) return true;
+    LOG(WARNING) << "the disk is full, turn " << batch.seq << " waits: " << status.ToString();
+    if (engine_done_) return false;
+    store_wakes_.WaitForMs(&mutex_, options_.disk_retry_ms);
+    if (engine_done_) return false;
+  }
+}
+
+void EngineThread::Fatal(const absl::Status& status) {
+  if (options_.on_fatal) {
+    options_.on_fatal(status);
+    MutexLock lock(&mutex_);
+    dead_ = stopping_ = true;
+    inbox_.clear();
+    engine_wakes_.Signal();
+    return;
+  }
+  // Whether the turn is durable is unknown: going on might answer with what is lost, trying again might write over what is there. The next start reads the truth.
+  LOG(ERROR) << "the scheduler cannot make its state durable and ends: " << status.ToString();
+  _exit(70);
 }
 
 }  // namespace spillway::engine

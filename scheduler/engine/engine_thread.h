@@ -1,81 +1,99 @@
-// The engine on a thread of its own, and the store on another: turns and commits overlap, a few batches at most in flight. The one place where the daemon's
-// clock meets the engine. Every method is thread-safe and returns without waiting, except Query and Stop.
+// The engine with its two threads: one runs turns, one commits them, in order, while the next turn is made. What arrives during a commit becomes one batch.
 //
-// A commit that fails in any way but a full disk ends the process (exit code 70): its durability is unknown, and there is no undo.
-// Lateness: when input waited, or a deadline passed, for longer than a renewal, the engine restarts all leases before it judges anybody silent.
+// Owns the threads and the queues between them. The engine, the store and the clock are touched by these threads alone.
+// Every public call may come from any thread and never waits for a turn or a disk, except Query (for one turn at most) and Stop.
+// Sinks, Done callbacks and queries run on the engine's thread: they must not block.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
-#include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "scheduler/engine/engine.h"
-#include "scheduler/store/store.h"
+#include "scheduler/engine/turn_clock.h"
 
 namespace spillway::engine {
 
-inline constexpr int kExitStoreFailed = 70;
+struct ThreadOptions {
+  Options engine;
+  int64_t disk_retry_ms = 500;                       // how long a refused commit waits before it is tried again
+  // Called on the store thread after each durable commit, in order, before its replies go out: for watchers.
+  std::function<void(const store::Batch&)> on_commit;
+  // Called when durability is unknown: after it nothing may be believed. The default logs and ends the process with exit code 70.
+  std::function<void(const absl::Status&)> on_fatal;
+};
 
 class EngineThread {
  public:
-  // `committed` is told each durable turn's number, on the engine's thread; may be empty.
-  EngineThread(Options options, Clock* clock, std::unique_ptr<store::Store> store, SessionSink* sessions, EffectSink* effects,
-               std::function<void(int64_t seq)> committed = {});
-  ~EngineThread();
+  EngineThread(ThreadOptions options, store::Store* store, Clock* clock, SessionSink* sessions, EffectSink* effects);
+  ~EngineThread();  // stops
 
-  // Loads the store and starts both threads.
+  // Loads the store and starts both threads. DATA_LOSS when the store does not hold together.
   absl::Status Start();
-  // Takes what has arrived, commits it, lets its replies go, joins. Idempotent.
+  // Takes nothing new, finishes and commits what was taken, joins. A full disk is not waited for: what it holds back is dropped, unanswered and undone.
   void Stop();
 
+  // As in engine.h. RESOURCE_EXHAUSTED: full mailbox or disk (`done` is not called). UNAVAILABLE: stopping.
   absl::Status Post(core::Command command, Engine::Done done);
   absl::Status Hello(int64_t session, core::NodeHello hello);
+  absl::Status Reports(int64_t session, std::vector<core::Report> reports);  // not OK: close the session, the worker comes back with them
   void Heard(int64_t session, int64_t renewal);
-  absl::Status Reports(int64_t session, std::vector<core::Report> reports);
   void Progressed(int64_t session, AttemptId attempt, core::Progress progress);
   void Noticed(int64_t session, int64_t in_ms, std::string source, bool advisory);
   void Closed(int64_t session);
 
-  // Runs `read(engine, now_ms)` between two turns and returns what it returns. Never from the engine's own thread, never after Stop.
-  template <typename Read>
-  auto Query(Read read) -> std::invoke_result_t<Read, const Engine&, int64_t> {
-    std::promise<std::invoke_result_t<Read, const Engine&, int64_t>> answer;
-    auto future = answer.get_future();
-    Send([&](Engine& engine) { answer.set_value(read(engine, clock_->NowUtcMs())); });
-    return future.get();
-  }
+  // Runs `read` on the engine's thread between two turns. What it sees may be ahead of the newest commit. UNAVAILABLE when stopping.
+  using Read = std::function<void(const core::State&, const core::Soft&, int64_t now_ms)>;
+  absl::Status Query(const Read& read);                // waits; never call it on the engine's thread
+  absl::Status QueryLater(Read read);                  // returns at once
+  core::Policy policy() const { return options_.engine.policy; }
+
+  int64_t committed_seq() const;                       // newest durable turn
+  Counters counters() const;                           // as of the last turn
+  int64_t now_ms() const;                              // time of the last turn
 
  private:
-  using Input = std::function<void(Engine&)>;
+  using Input = std::function<void(Engine*)>;
+  struct Commit {                                      // what the store thread tells the engine's
+    int64_t seq;                                       // 0: only about the disk
+    absl::Status status;
+    bool disk_low;
+  };
 
-  void Send(Input input);
-  absl::Status SendBounded(Input input);
   void RunEngine();
   void RunStore();
-  // Waits for input, a finished commit, or the engine's deadline. False: time to stop.
-  bool WaitForWork(std::deque<Input>* inputs, std::vector<std::pair<int64_t, absl::Status>>* commits);
+  absl::Status Enqueue(Input input, bool may_refuse);
+  bool CommitDurably(const store::Batch& batch);       // false: the thread ends
+  void Fatal(const absl::Status& status);
 
-  const Options options_;
+  ThreadOptions options_;
+  store::Store* const store_;
   Clock* const clock_;
-  const std::unique_ptr<store::Store> store_;
-  const std::function<void(int64_t)> committed_;
-  Engine engine_;   // only the engine's thread, after Start
+  Engine engine_;                                      // engine thread only, once started
+  std::optional<TurnClock> turn_clock_;                // engine thread only, once started
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar engine_wakes_, store_wakes_;
-  std::deque<Input> inputs_ ABSL_GUARDED_BY(mutex_);
-  int64_t oldest_input_steady_ms_ ABSL_GUARDED_BY(mutex_) = 0;    // when inputs_ was last empty and something came
-  std::deque<store::Batch> batches_ ABSL_GUARDED_BY(mutex_);      // to commit; the front is under way
-  std::vector<std::pair<int64_t, absl::Status>> commits_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool store_stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool late_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<Input> inbox_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Commit> commits_ ABSL_GUARDED_BY(mutex_);
+  std::deque<store::Batch> batches_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;      // nothing new is taken
+  bool dead_ ABSL_GUARDED_BY(mutex_) = false;          // after on_fatal: no turn, no reply, nothing
+  bool engine_done_ ABSL_GUARDED_BY(mutex_) = false;   // no further batch will come
+  bool refuses_jobs_ ABSL_GUARDED_BY(mutex_) = false;  // the disk is full or low
+  std::string refuses_why_ ABSL_GUARDED_BY(mutex_);
+  int64_t committed_seq_ ABSL_GUARDED_BY(mutex_) = 0;
+  Counters counters_ ABSL_GUARDED_BY(mutex_);
+  int64_t now_ms_ ABSL_GUARDED_BY(mutex_) = 0;
+
   std::thread engine_thread_, store_thread_;
 };
 

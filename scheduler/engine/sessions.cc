@@ -1,5 +1,6 @@
 // Who speaks for which node: sessions, the leases they renew, and what nodes are told about them. Owns Soft::leases; the rows of nodes are the core's.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
@@ -24,15 +25,18 @@ void Engine::Heard(int64_t session, int64_t renewal) {
 void Engine::Reports(int64_t session, std::vector<core::Report> reports) {
   if (sessions_.count(session) == 0) return;
   Heard(session, 0);
-  if (mailbox_.size() >= limits::kMailboxMax) {
-    // Dropping them would leave a gap in the numbers. The worker has kept them.
-    sessions_sink_->Close(session, "BUSY", "the scheduler's mailbox is full", true);
-    Closed(session);
-    return;
-  }
+  if (CloseWhenFull(session)) return;
   core::NodeReports command;
   command.reports = std::move(reports);
   mailbox_.push_back({session, std::move(command), nullptr});
+}
+
+bool Engine::CloseWhenFull(int64_t session) {
+  if (mailbox_.size() < limits::kMailboxMax) return false;
+  // To drop one report would leave a gap in their numbers. The worker keeps what was not acked.
+  sessions_sink_->Close(session, "BUSY", "the scheduler's mailbox is full", true);
+  DropSession(session);
+  return true;
 }
 
 void Engine::Progressed(int64_t session, AttemptId attempt, core::Progress progress) {
@@ -49,7 +53,7 @@ void Engine::Progressed(int64_t session, AttemptId attempt, core::Progress progr
 void Engine::Noticed(int64_t session, int64_t in_ms, std::string source, bool advisory) {
   if (sessions_.count(session) == 0) return;
   Heard(session, 0);
-  // A notice is worth more than a place in the queue, and there is at most a handful a node.
+  if (CloseWhenFull(session)) return;
   core::NodeNotice command;
   command.in_ms = in_ms;
   command.source = std::move(source);
@@ -127,7 +131,7 @@ void Engine::TakeReports(Input* input, Turn* turn) {
   const Session& session = sessions_.at(number);
   command.node = session.node;
   command.boot_id = session.boot_id;
-  auto reply = Apply(input->command, turn);
+  auto reply = Apply(input->command, turn, session.node);
   if (!reply.ok()) {
     // A gap, another life, or a node that is gone: the session starts again, and its hello tells what is so.
     turn->deliveries.push_back([this, number, message = std::string(reply.status().message())] { sessions_sink_->Close(number, "RESTART", message, true); });
@@ -148,7 +152,8 @@ void Engine::TakeNotice(Input* input, Turn* turn) {
 }
 
 void Engine::TakeRenewals() {
-  for (const auto& [number, renewal] : heard_) {
+  // The sink may call back.
+  for (const auto& [number, renewal] : std::exchange(heard_, {})) {
     const auto it = sessions_.find(number);
     if (it == sessions_.end() || it->second.node == 0) continue;
     Session& session = it->second;
@@ -162,7 +167,6 @@ void Engine::TakeRenewals() {
     session.renewal = lease->second.renewal;
     if (session.welcomed) sessions_sink_->AckRenewal(number, session.renewal);
   }
-  heard_.clear();
 }
 
 void Engine::WelcomeNew(Turn* turn) {
@@ -199,16 +203,30 @@ void Engine::CloseGone(Turn* turn) {
   }
 }
 
-void Engine::ForgetAttempt(AttemptId attempt) {
+void Engine::ForgetAttempt(AttemptId attempt, NodeId said_by, Turn* turn) {
   soft_.progress.erase(attempt);
   const core::Task* task = core::FindTask(state_, attempt.task());
   if (task == nullptr || !task->attempt.has_value()) return;
   for (const core::Member& member : task->attempt->members) {
     int64_t number;
-    if (Session* session = LiveSessionOf(member.node, &number)) {
-      session->offered.erase(attempt);
-      session->stopped.erase(attempt);
-    }
+    Session* session = LiveSessionOf(member.node, &number);
+    if (session == nullptr) continue;
+    session->offered.erase(attempt);
+    session->stopped.erase(attempt);
+    // The scheduler gave it up, the node may not know: what still runs there has lost its authority.
+    if (member.node != said_by && !member.stopped) turn->fenced.push_back({number, member.node, attempt});
+  }
+}
+
+void Engine::StopFenced(Turn* turn) {
+  for (const auto& [number, node, attempt] : turn->fenced) {
+    if (sessions_.count(number) == 0 || core::FindNode(state_, node) == nullptr) continue;
+    StopOrder order{node, attempt, {}};
+    order.stop.cause = EndCause::kFenced;
+    order.stop.initiator = Initiator::kScheduler;
+    order.stop.requested_ms = now_ms_;
+    order.stop.reason = "the scheduler has given this attempt up";
+    turn->deliveries.push_back([this, number = number, order = std::move(order)] { sessions_sink_->Stop(number, order); });
   }
 }
 

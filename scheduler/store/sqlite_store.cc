@@ -220,9 +220,9 @@ absl::StatusOr<Loaded> SqliteStore::Load() {
 
 absl::StatusOr<int64_t> SqliteStore::PrunedSeq() { return db_.QueryInt("SELECT seq FROM chain"); }
 
-absl::StatusOr<std::optional<SqliteStore::Snapshot>> SqliteStore::SnapshotBefore(int64_t before) {
-  ASSIGN_OR_RETURN(Statement rows, Statement::Prepare(&db_, "SELECT seq, body FROM snapshot WHERE seq < ? ORDER BY seq DESC LIMIT 1"));
-  ASSIGN_OR_RETURN(const bool row, rows.Start().Int(before).Next());
+absl::StatusOr<std::optional<SqliteStore::Snapshot>> SqliteStore::SnapshotFrom(int64_t seq) {
+  ASSIGN_OR_RETURN(Statement rows, Statement::Prepare(&db_, "SELECT seq, body FROM snapshot WHERE seq >= ? ORDER BY seq LIMIT 1"));
+  ASSIGN_OR_RETURN(const bool row, rows.Start().Int(seq).Next());
   if (!row) return std::optional<Snapshot>();
   return std::optional<Snapshot>(Snapshot{rows.ColumnInt(0), std::string(rows.ColumnBytes(1))});
 }

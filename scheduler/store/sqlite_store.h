@@ -39,11 +39,11 @@ class SqliteStore final : public Store {
   int64_t last_seq() const { return last_seq_; }
   // What `Load` would replay from, for verification and tests.
   struct Snapshot {
-    int64_t seq = 0;   // 0: the empty state before the first turn
+    int64_t seq = 0;
     std::string body;
   };
-  // The newest snapshot with seq < `before`; nullopt when there is none (then, if nothing was pruned, the record reaches back to the first turn).
-  absl::StatusOr<std::optional<Snapshot>> SnapshotBefore(int64_t before);
+  // The oldest snapshot with this seq or a later one; nullopt when there is none.
+  absl::StatusOr<std::optional<Snapshot>> SnapshotFrom(int64_t seq);
   // Every kept record with seq > `after`, in order, its hash checked against the one before. Stops at the first error of `visit`.
   absl::Status ReadEvents(int64_t after, const std::function<absl::Status(EventRecord)>& visit);
   absl::StatusOr<int64_t> PrunedSeq();       // newest record that is no longer there; 0: all are

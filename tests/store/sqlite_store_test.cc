@@ -147,11 +147,14 @@ TEST(SqliteStoreTest, MaintenanceKeepsTheDatabaseBoundedAndTheChainWhole) {
       return absl::OkStatus();
     }));
     EXPECT_EQ(first, 281);
-    ASSERT_OK_AND_ASSIGN(const auto snapshot, store->SnapshotBefore(300));
-    ASSERT_TRUE(snapshot.has_value());
-    EXPECT_EQ(snapshot->seq, 280);
-    ASSERT_OK_AND_ASSIGN(const auto older, store->SnapshotBefore(280));
-    EXPECT_FALSE(older.has_value());
+    ASSERT_OK_AND_ASSIGN(const auto oldest, store->SnapshotFrom(0));
+    ASSERT_TRUE(oldest.has_value());
+    EXPECT_EQ(oldest->seq, 280);
+    ASSERT_OK_AND_ASSIGN(const auto newest, store->SnapshotFrom(281));
+    ASSERT_TRUE(newest.has_value());
+    EXPECT_EQ(newest->seq, 300);
+    ASSERT_OK_AND_ASSIGN(const auto none, store->SnapshotFrom(301));
+    EXPECT_FALSE(none.has_value());
   }
   ASSERT_OK_AND_ASSIGN(auto store, SqliteStore::Open(options));
   ASSERT_OK_AND_ASSIGN(const Loaded loaded, store->Load());
