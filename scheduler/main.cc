@@ -1,0 +1,201 @@
+// spillwayd: the scheduler. Wiring only: reads like a parts list.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <future>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/ids.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "base/subprocess.h"
+#include "scheduler/auth/token.h"
+#include "scheduler/effects/executor.h"
+#include "scheduler/engine/engine_thread.h"
+#include "scheduler/http/http_server.h"
+#include "scheduler/provider/registry.h"
+#include "scheduler/rpc/billing_service.h"
+#include "scheduler/rpc/fleet_service.h"
+#include "scheduler/rpc/job_service.h"
+#include "scheduler/rpc/server.h"
+#include "scheduler/rpc/worker_sessions.h"
+#include "scheduler/settings.h"
+#include "scheduler/store/sqlite_store.h"
+#include "scheduler/engine/verify.h"
+
+namespace spillway {
+namespace {
+
+constexpr char kVersion[] = "0.1.0";
+constexpr int64_t kStopGraceMs = 2'000;
+constexpr int kReadThreads = 4;
+
+constexpr char kFooter[] = R"(Exit codes:
+  0   stopped as asked
+  1   could not start; the last line says why
+  2   wrong usage or configuration
+  70  a commit failed and its durability is unknown: start again, it reads what is there
+
+Examples:
+  spillwayd --home ~/.spillway
+  spillwayd --home /srv/spillway --config /etc/spillway.yaml
+  spillwayd --home ~/.spillway --verify      # replay the events since the last snapshot and compare; changes nothing)";
+
+// One scheduler a home.
+absl::StatusOr<int> LockHome(const std::string& home) {
+  const std::string path = JoinPath(home, "run/spillwayd.lock");
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return ErrnoStatus(errno, path);
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    close(fd);
+    return absl::AlreadyExistsError(absl::StrCat("another spillwayd runs in ", home));
+  }
+  return fd;  // stays open as long as the process lives
+}
+
+absl::Status WritePort(const std::string& home, const char* name, int port) {
+  return WriteFileAtomically(JoinPath(home, absl::StrCat("run/", name, ".port")), absl::StrCat(port, "\n"), 0600);
+}
+
+// Waits for SIGTERM or SIGINT; a second one ends the process at once.
+void WaitForStop(const sigset_t& signals) {
+  int number = 0;
+  sigwait(&signals, &number);
+  LOG(INFO) << "stopping (" << strsignal(number) << "); again to stop at once";
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGINT, SIG_DFL);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+absl::Status PostAndWait(engine::EngineThread* engine, core::Command command) {
+  std::promise<absl::Status> done;
+  RETURN_IF_ERROR(engine->Post(std::move(command), [&](absl::StatusOr<core::Reply> reply) { done.set_value(reply.status()); }));
+  return done.get_future().get();
+}
+
+absl::Status Run(const Settings& settings, const sigset_t& signals) {
+  RealClock clock;
+  const std::string& home = settings.home;
+  for (const char* folder : {"", "run", "data", "tokens"}) RETURN_IF_ERROR(MakeDirectories(JoinPath(home, folder), 0700));
+  for (const char* folder : {"checkpoints", "logs"}) RETURN_IF_ERROR(MakeDirectories(JoinPath(settings.store_path, folder), 0700));
+  RETURN_IF_ERROR(LockHome(home).status());
+  ASSIGN_OR_RETURN(const std::string user_token, auth::LoadOrCreateToken(JoinPath(home, "tokens/user")));
+  ASSIGN_OR_RETURN(const std::string worker_token, auth::LoadOrCreateToken(JoinPath(home, "tokens/worker")));
+  const auth::TokenGuard user_guard(user_token), worker_guard(worker_token);
+
+  const std::string database = JoinPath(home, "data/spillway.db");
+  ASSIGN_OR_RETURN(std::unique_ptr<store::SqliteStore> store, store::SqliteStore::Open({.path = database}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<store::Reader> reader, store::Reader::Open(database));
+
+  // Sinks first, then the engine that speaks to them, then what feeds it.
+  rpc::SpecCache specs(reader.get());
+  rpc::WorkerSessions sessions({&worker_guard, &specs, &clock, absl::StrCat("file:", settings.store_path)});
+  effects::Executor effects;
+  engine::EngineThread engine({.engine = settings.engine}, store.get(), &clock, &sessions, &effects);
+  sessions.Attach(&engine);
+  const auto post = [&engine](core::Command command) {
+    if (const absl::Status status = engine.Post(std::move(command), {}); !status.ok()) LOG(WARNING) << "an effect's answer was not taken: " << status.message();
+  };
+  effects.SetSealer(std::make_unique<effects::Sealer>(JoinPath(settings.store_path, "checkpoints"), post));
+  RETURN_IF_ERROR(engine.Start());
+
+  // Workers are served before providers make any: those need the address.
+  rpc::ReadPool pool(kReadThreads);
+  const rpc::Backend backend{&engine, reader.get(), &pool, &clock, &user_guard, JoinPath(settings.store_path, "logs"), kVersion, clock.NowUtcMs()};
+  rpc::JobService jobs(backend);
+  rpc::FleetService fleet(backend);
+  rpc::BillingService billing(backend);
+  ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> worker_server, rpc::Server::Start(settings.worker_address, {&sessions}));
+  provider::Surroundings surroundings{home, "", absl::StrCat("127.0.0.1:", worker_server->port()), JoinPath(home, "tokens/worker"), ExecutableFolder()};
+  RETURN_IF_ERROR(engine.Query([&](const core::State& state, const core::Soft&, int64_t) { surroundings.cluster_uuid = state.meta.cluster_uuid; }));
+  if (surroundings.cluster_uuid.empty()) surroundings.cluster_uuid = NewUuid();
+  core::Configure configure = settings.configure;
+  configure.cluster_uuid = surroundings.cluster_uuid;
+  std::vector<std::unique_ptr<provider::Provider>> providers;
+  for (const v1::ProviderConfig& config : settings.providers) {
+    ASSIGN_OR_RETURN(std::unique_ptr<provider::Provider> made, provider::MakeProvider(config, surroundings));
+    configure.providers.push_back(provider::InfoOf(config, *made));
+    providers.push_back(std::move(made));
+  }
+  RETURN_IF_ERROR(PostAndWait(&engine, std::move(configure)));
+  for (auto& made : providers) {
+    const std::string name = made->name();
+    effects.AddProvider(name, std::make_unique<effects::ProviderRunner>(std::move(made), &clock, post));
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> user_server, rpc::Server::Start(settings.user_address, {&jobs, &fleet, &billing}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<http::Server> http_server, http::Server::Start(settings.http_address, &engine));
+  RETURN_IF_ERROR(WriteFileAtomically(JoinPath(home, "run/spillwayd.pid"), absl::StrCat(getpid(), "\n"), 0600));
+  RETURN_IF_ERROR(WritePort(home, "worker", worker_server->port()));
+  RETURN_IF_ERROR(WritePort(home, "http", http_server->port()));
+  RETURN_IF_ERROR(WritePort(home, "user", user_server->port()));
+  LOG(INFO) << "spillwayd " << kVersion << ", cluster " << surroundings.cluster_uuid << ": users on " << user_server->port() << ", workers on " << worker_server->port()
+            << ", http on " << http_server->port();
+
+  WaitForStop(signals);
+
+  // A planned stop: what was accepted is committed, every session hears a last word, and its node's lease runs on from now.
+  user_server->Stop(kStopGraceMs);
+  sessions.CloseAll("SHUTDOWN", "the scheduler stops; it will be back");
+  worker_server->Stop(kStopGraceMs);
+  effects.Stop();
+  engine.Stop();
+  LOG(INFO) << "stopped";
+  return absl::OkStatus();
+}
+
+absl::Status Verify(const std::string& home) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<store::SqliteStore> store, store::SqliteStore::Open({.path = JoinPath(home, "data/spillway.db")}));
+  ASSIGN_OR_RETURN(const engine::Verified verified, engine::Verify(store.get()));
+  std::cout << verified.events << " events after turn " << verified.from_seq << " replay to the stored state of turn " << verified.last_seq << ", byte for byte ("
+            << verified.snapshots << " snapshots compared)\n";
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace spillway
+
+int main(int argc, char** argv) {
+  using namespace spillway;
+  SetLogProgram("spillwayd");
+  CLI::App app("The Spillway scheduler: places GPU jobs on reserved, spot and on-demand capacity.", "spillwayd");
+  std::string home, config;
+  bool verify = false;
+  app.add_option("--home", home, "where everything lives (default: SPILLWAY_HOME, or ~/.spillway)");
+  app.add_option("--config", config, "configuration (default: HOME/config.yaml where there is one)");
+  app.add_flag("--verify", verify, "replay the stored events and compare with the stored rows, then exit");
+  app.set_version_flag("--version", absl::StrCat("spillwayd ", kVersion));
+  app.footer(kFooter);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : 2;
+  }
+
+  // Signals are taken by the main thread alone; blocked before any other thread starts.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  const absl::StatusOr<Settings> settings = LoadSettings(home.empty() ? SpillwayHome() : AbsolutePath(home), config);
+  if (!settings.ok()) {
+    std::cerr << "spillwayd: " << settings.status().message() << "\n";
+    return 2;
+  }
+  const absl::Status status = verify ? Verify(settings->home) : Run(*settings, signals);
+  if (status.ok()) return 0;
+  std::cerr << "spillwayd: " << status.message() << "\n";
+  return 1;
+}

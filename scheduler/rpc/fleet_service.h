@@ -1,0 +1,27 @@
+// FleetService: nodes, offers, reservations, cordon and drain. Owns no state.
+#pragma once
+
+#include "scheduler/rpc/backend.h"
+#include "spillway/v1/fleet_service.grpc.pb.h"
+
+namespace spillway::rpc {
+
+class FleetService final : public v1::FleetService::CallbackService {
+ public:
+  explicit FleetService(Backend backend) : backend_(std::move(backend)) {}
+
+  grpc::ServerUnaryReactor* ListNodes(grpc::CallbackServerContext*, const v1::ListNodesRequest*, v1::ListNodesResponse*) override;
+  grpc::ServerUnaryReactor* ListOffers(grpc::CallbackServerContext*, const v1::ListOffersRequest*, v1::ListOffersResponse*) override;
+  grpc::ServerUnaryReactor* ListReservations(grpc::CallbackServerContext*, const v1::ListReservationsRequest*, v1::ListReservationsResponse*) override;
+  grpc::ServerUnaryReactor* Cordon(grpc::CallbackServerContext*, const v1::CordonRequest*, v1::NodeActionResponse*) override;
+  grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext*, const v1::DrainRequest*, v1::NodeActionResponse*) override;
+  grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext*, const v1::GetServerInfoRequest*, v1::ServerInfo*) override;
+
+ private:
+  // A living node by name or id; NOT_FOUND names the nearest.
+  absl::StatusOr<NodeId> FindLiving(const std::string& node) const;
+
+  const Backend backend_;
+};
+
+}  // namespace spillway::rpc

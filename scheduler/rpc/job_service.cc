@@ -1,0 +1,297 @@
+#include "scheduler/rpc/job_service.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/ids.h"
+#include "base/limits.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "scheduler/rpc/follow.h"
+#include "scheduler/rpc/live.h"
+#include "scheduler/rpc/log_follower.h"
+#include "scheduler/rpc/translate_spec.h"
+#include "scheduler/rpc/translate_view.h"
+#include "scheduler/rpc/unary.h"
+#include "spec/validate.h"
+
+namespace spillway::rpc {
+namespace {
+
+constexpr size_t kLiveTasksMax = 1'000;
+
+// Everything that is wrong with the request, or the jobs for the core.
+absl::StatusOr<std::vector<core::NewJob>> JobsOf(const v1::SubmitRequest& request, std::vector<spec::Violation>* violations) {
+  if (request.specs().empty()) return absl::InvalidArgumentError("no specs: a submit carries at least one");
+  if (request.specs_size() > limits::kJobsPerSubmitMax) {
+    return absl::InvalidArgumentError(absl::StrCat(request.specs_size(), " specs in one submit; the limit is ", limits::kJobsPerSubmitMax));
+  }
+  if (request.request_id().size() > limits::kRequestIdBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("request_id is longer than ", limits::kRequestIdBytesMax, " bytes"));
+  }
+  std::vector<core::NewJob> jobs;
+  for (const v1::JobSpec& submitted : request.specs()) {
+    const size_t bytes = submitted.ByteSizeLong();
+    if (bytes > limits::kSpecBytesMax) {
+      return absl::InvalidArgumentError(absl::StrFormat("spec is %.1f MB; the limit is %d MB", bytes / 1048576.0, limits::kSpecBytesMax >> 20));
+    }
+    v1::JobSpec job_spec = submitted;
+    spec::NormalizeJobSpec(&job_spec);
+    const std::string prefix = request.specs_size() == 1 ? "" : absl::StrCat("specs[", jobs.size(), "].");
+    for (spec::Violation violation : spec::ValidateJobSpec(job_spec)) {
+      if (violations->size() >= spec::kViolationsMax) break;
+      violation.field_path = prefix + violation.field_path;
+      violations->push_back(std::move(violation));
+    }
+    jobs.push_back(NewJobOf(job_spec, NewUuid(), "user"));
+  }
+  return jobs;
+}
+
+absl::Status FillTasks(const Backend& backend, const core::Job& job, int64_t limit, const LiveTasks& live, v1::Job* view) {
+  ASSIGN_OR_RETURN(const std::vector<core::Task> tasks, backend.reader->ListTasks(job.id, 0, limit));
+  for (const core::Task& task : tasks) {
+    v1::Task* task_view = view->add_tasks();
+    *task_view = TaskView(task);
+    MergeLive(live, task_view);
+  }
+  // A task that never ran has no row of its own.
+  if (view->tasks_size() < limit && job.next_index < job.task_count && job.ended_ms == 0) {
+    v1::Task* waiting = view->add_tasks();
+    waiting->set_job_id(job.id);
+    waiting->set_task_index(job.next_index);
+    waiting->set_state(v1::QUEUED);
+    MergeLive(live, waiting);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FillSpec(const Backend& backend, const core::Job& job, v1::Job* view) {
+  ASSIGN_OR_RETURN(const std::string bytes, backend.reader->GetSpec(job.spec_digest));
+  if (!view->mutable_spec()->ParseFromString(bytes)) return absl::DataLossError(absl::StrCat("the stored spec of job ", job.id, " does not parse"));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<core::Job> FindJob(const Backend& backend, int64_t id, const std::string& name) {
+  if (id != 0) return backend.reader->GetJob(id);
+  if (name.empty()) return absl::InvalidArgumentError("give a job_id or a name");
+  return backend.reader->GetNewestJobNamed(name);
+}
+
+absl::StatusOr<store::JobFilter> FilterOf(const v1::ListJobsRequest& request) {
+  store::JobFilter filter;
+  filter.name = request.name();
+  filter.newest_first = request.newest_first();
+  filter.limit = request.page_size() == 0 ? limits::kPageSizeDefault : request.page_size();
+  if (filter.limit < 1 || filter.limit > limits::kPageSizeMax) {
+    return absl::InvalidArgumentError(absl::StrCat("page_size must be 1 to ", limits::kPageSizeMax, ", not ", request.page_size()));
+  }
+  if (!request.page_token().empty() && (!absl::SimpleAtoi(request.page_token(), &filter.after) || filter.after < 1)) {
+    return absl::InvalidArgumentError("page_token is not one of ours");
+  }
+  for (const std::string& name : request.states()) {
+    ASSIGN_OR_RETURN(const TaskState state, ParseWord<TaskState>(name));
+    filter.states.push_back(state);
+  }
+  return filter;
+}
+
+std::vector<JobId> IdsOf(const std::vector<core::Job>& jobs) {
+  std::vector<JobId> ids;
+  for (const core::Job& job : jobs) ids.push_back(job.id);
+  return ids;
+}
+
+constexpr char kComing[] = " is not built yet: it comes with arrays, gangs and dependencies";
+
+}  // namespace
+
+grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* context, const v1::SubmitRequest* request, v1::SubmitResponse* response) {
+  if (auto* refused = RefuseStranger(context, backend_)) return refused;
+  std::vector<spec::Violation> violations;
+  absl::StatusOr<std::vector<core::NewJob>> jobs = JobsOf(*request, &violations);
+  if (!jobs.ok()) return Refuse(context, jobs.status());
+  if (!violations.empty()) {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish(RefuseWithViolations(context, violations));
+    return reactor;
+  }
+  core::Submit submit{request->request_id(), RequestDigest(*jobs), *std::move(jobs)};
+  return AskEngine(context, backend_, std::move(submit), [response](const core::Reply& reply) {
+    for (const JobId id : reply.jobs) response->add_job_ids(id);
+    response->set_repeated_request(reply.repeated);
+    for (const std::string& warning : reply.warnings) response->add_warnings(warning);
+  });
+}
+
+// First what only the engine knows, then the rows.
+grpc::ServerUnaryReactor* JobService::Get(grpc::CallbackServerContext* context, const v1::GetJobRequest* request, v1::Job* response) {
+  if (auto* refused = RefuseStranger(context, backend_)) return refused;
+  return ReadOnPool(context, backend_, [this, request, response]() -> absl::Status {
+    ASSIGN_OR_RETURN(const core::Job job, FindJob(backend_, request->job_id(), request->name()));
+    ASSIGN_OR_RETURN(const LiveTasks live, AskState(backend_, [&](const core::State& state, const core::Soft& soft, int64_t now_ms) {
+      return CollectLive(state, soft, backend_.engine->policy(), now_ms, {job.id}, kLiveTasksMax, true);
+    }));
+    *response = JobView(job);
+    RETURN_IF_ERROR(FillSpec(backend_, job, response));
+    return FillTasks(backend_, job, limits::kPageSizeMax, live, response);
+  });
+}
+
+grpc::ServerUnaryReactor* JobService::List(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request, v1::ListJobsResponse* response) {
+  if (auto* refused = RefuseStranger(context, backend_)) return refused;
+  return ReadOnPool(context, backend_, [this, request, response]() -> absl::Status {
+    ASSIGN_OR_RETURN(const store::JobFilter filter, FilterOf(*request));
+    // The position comes first: a watcher that begins there misses nothing that the list does not show.
+    ASSIGN_OR_RETURN(const int64_t seq, backend_.reader->NewestSeq());
+    ASSIGN_OR_RETURN(const std::vector<core::Job> jobs, backend_.reader->ListJobs(filter));
+    response->set_event_seq(seq);
+    LiveTasks live;
+    if (request->include_tasks()) {
+      ASSIGN_OR_RETURN(live, AskState(backend_, [&](const core::State& state, const core::Soft& soft, int64_t now_ms) {
+        return CollectLive(state, soft, backend_.engine->policy(), now_ms, IdsOf(jobs), kLiveTasksMax, true);
+      }));
+    }
+    for (const core::Job& job : jobs) {
+      v1::Job* view = response->add_jobs();
+      *view = JobView(job);
+      if (request->include_spec()) RETURN_IF_ERROR(FillSpec(backend_, job, view));
+      if (request->include_tasks()) RETURN_IF_ERROR(FillTasks(backend_, job, 1, live, view));
+    }
+    if (static_cast<int64_t>(jobs.size()) == filter.limit) response->set_next_page_token(absl::StrCat(jobs.back().id));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerWriteReactor<v1::Event>* JobService::Watch(grpc::CallbackServerContext* context, const v1::WatchRequest* request) {
+  if (absl::Status status = Authenticate(*context, *backend_.user_guard); !status.ok()) return new RefusedStream<v1::Event>(ToGrpc(status));
+  constexpr int64_t kTurnsPerRead = 256;
+  // after_seq is resolved on the first read: 0 is "from now on", -1 "from the oldest kept".
+  auto fill = [this, at = request->after_seq(), job = request->job_id(), follow = request->follow(), first = true](
+                  std::deque<v1::Event>* out) mutable -> absl::StatusOr<Follow> {
+    if (first) {
+      first = false;
+      if (at == 0) {
+        ASSIGN_OR_RETURN(at, backend_.reader->NewestSeq());
+      } else if (at < 0) {
+        ASSIGN_OR_RETURN(at, backend_.reader->PrunedSeq());
+      }
+    }
+    ASSIGN_OR_RETURN(const std::vector<store::EventRecord> turns, backend_.reader->Events(at, kTurnsPerRead));
+    for (const store::EventRecord& turn : turns) {
+      at = turn.seq;
+      for (const core::Event& event : turn.events) {
+        v1::Event view;
+        if (!EventView(event, turn.seq, turn.now_ms, &view)) continue;
+        if (job != 0 && view.attempt().job_id() != job) continue;
+        out->push_back(std::move(view));
+      }
+    }
+    if (static_cast<int64_t>(turns.size()) == kTurnsPerRead) return Follow::kMore;
+    return follow ? Follow::kWait : Follow::kEnd;
+  };
+  auto* stream = new FollowReactor<v1::Event>(backend_.pool, std::move(fill));
+  stream->Begin();
+  return stream;
+}
+
+grpc::ServerUnaryReactor* JobService::Act(grpc::CallbackServerContext* context, core::Command command, v1::JobActionResponse* response) {
+  if (auto* refused = RefuseStranger(context, backend_)) return refused;
+  return AskEngine(context, backend_, std::move(command), [response](const core::Reply& reply) {
+    response->set_tasks_affected(reply.affected);
+    response->set_message(reply.message);
+  });
+}
+
+grpc::ServerUnaryReactor* JobService::Cancel(grpc::CallbackServerContext* context, const v1::CancelRequest* request, v1::JobActionResponse* response) {
+  return Act(context, core::Cancel{request->job_id(), request->now(), Printable(request->reason())}, response);
+}
+
+grpc::ServerUnaryReactor* JobService::Preempt(grpc::CallbackServerContext* context, const v1::PreemptRequest* request, v1::JobActionResponse* response) {
+  if (request->grace_ms() < 0) return Refuse(context, absl::InvalidArgumentError("grace_ms is negative"));
+  return Act(context, core::Preempt{{request->job_id(), request->task_index()}, request->grace_ms()}, response);
+}
+
+grpc::ServerUnaryReactor* JobService::Update(grpc::CallbackServerContext* context, const v1::UpdateRequest*, v1::UpdateResponse*) {
+  if (auto* refused = RefuseStranger(context, backend_)) return refused;
+  return Refuse(context, absl::UnimplementedError(absl::StrCat("update", kComing)));
+}
+grpc::ServerUnaryReactor* JobService::Pause(grpc::CallbackServerContext* context, const v1::PauseRequest*, v1::JobActionResponse*) {
+  if (auto* refused = RefuseStranger(context, backend_)) return refused;
+  return Refuse(context, absl::UnimplementedError(absl::StrCat("pause", kComing)));
+}
+grpc::ServerUnaryReactor* JobService::Resume(grpc::CallbackServerContext* context, const v1::ResumeRequest*, v1::JobActionResponse*) {
+  if (auto* refused = RefuseStranger(context, backend_)) return refused;
+  return Refuse(context, absl::UnimplementedError(absl::StrCat("resume", kComing)));
+}
+
+// A living task is explained by the engine; one that has ended by its row.
+grpc::ServerUnaryReactor* JobService::Explain(grpc::CallbackServerContext* context, const v1::ExplainRequest* request, v1::ExplainResponse* response) {
+  if (auto* refused = RefuseStranger(context, backend_)) return refused;
+  return ReadOnPool(context, backend_, [this, request, response]() -> absl::Status {
+    const TaskId id{request->job_id(), request->task_index()};
+    ASSIGN_OR_RETURN(const core::Job job, backend_.reader->GetJob(id.job));
+    if (id.index < 0 || id.index >= job.task_count) {
+      return absl::NotFoundError(absl::StrCat("job ", id.job, " has no task ", id.index, "; its tasks are 0 to ", job.task_count - 1));
+    }
+    struct Answer {
+      bool living = false;
+      TaskState state = TaskState::kQueued;
+      std::vector<core::Why> reasons;
+    };
+    ASSIGN_OR_RETURN(const Answer answer, AskState(backend_, [&](const core::State& state, const core::Soft& soft, int64_t now_ms) {
+      Answer out;
+      const std::optional<core::Task> living = core::GetTask(state, id);
+      out.living = living.has_value();
+      if (out.living) out.state = living->state;
+      if (out.living) out.reasons = core::Explain(state, soft, backend_.engine->policy(), id, now_ms);
+      return out;
+    }));
+    if (answer.living) {
+      response->set_state(static_cast<v1::TaskState>(answer.state));
+      for (const core::Why& why : answer.reasons) {
+        v1::Reason* reason = response->add_reasons();
+        reason->set_code(why.code);
+        reason->set_message(why.message);
+        reason->set_unblocks(why.unblocks);
+      }
+      if (!answer.reasons.empty()) response->set_summary(answer.reasons.front().message);
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const core::Task task, backend_.reader->GetTask(id));
+    response->set_state(static_cast<v1::TaskState>(task.state));
+    v1::Reason* reason = response->add_reasons();
+    reason->set_code("ENDED");
+    reason->set_message(task.history.empty() ? absl::StrCat("it ended ", Name(task.state), " before it ran")
+                                             : absl::StrCat("its last attempt ", task.history.back().number, " ended ", Name(task.history.back().cause),
+                                                            task.history.back().detail.empty() ? "" : absl::StrCat(": ", task.history.back().detail)));
+    response->set_summary(reason->message());
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerWriteReactor<v1::LogChunk>* JobService::StreamLogs(grpc::CallbackServerContext* context, const v1::StreamLogsRequest* request) {
+  if (absl::Status status = Authenticate(*context, *backend_.user_guard); !status.ok()) return new RefusedStream<v1::LogChunk>(ToGrpc(status));
+  if (request->offset() < 0) return new RefusedStream<v1::LogChunk>(ToGrpc(absl::InvalidArgumentError("offset is negative")));
+  const AttemptId attempt{request->attempt().job_id(), request->attempt().task_index(), request->attempt().attempt()};
+  auto follower = std::make_shared<LogFollower>(backend_.reader, backend_.log_root, attempt, request->offset(), request->follow());
+  auto* stream = new FollowReactor<v1::LogChunk>(backend_.pool, [follower](std::deque<v1::LogChunk>* out) { return follower->Read(out); });
+  stream->Begin();
+  return stream;
+}
+
+grpc::ServerUnaryReactor* JobService::ListCheckpoints(grpc::CallbackServerContext* context, const v1::ListCheckpointsRequest* request,
+                                                      v1::ListCheckpointsResponse* response) {
+  if (auto* refused = RefuseStranger(context, backend_)) return refused;
+  return ReadOnPool(context, backend_, [this, request, response]() -> absl::Status {
+    const TaskId task{request->job_id(), request->task_index()};
+    RETURN_IF_ERROR(backend_.reader->GetJob(task.job).status());
+    ASSIGN_OR_RETURN(const std::vector<core::CheckpointRef> checkpoints, backend_.reader->ListCheckpoints(task));
+    for (const core::CheckpointRef& checkpoint : checkpoints) *response->add_checkpoints() = CheckpointView(task, checkpoint);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace spillway::rpc
