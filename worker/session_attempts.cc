@@ -13,7 +13,29 @@ namespace {
 constexpr size_t kEndedKeptMax = 1'024;     // ended and durable, not forgotten yet
 constexpr size_t kNewestKeptMax = 16'384;   // tasks whose newest attempt number is remembered
 
+// Text on the wire must be UTF-8: other bytes (a name cut in its middle) become '?'.
+std::string Utf8(std::string text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const size_t length = byte < 0x80 ? 1 : byte >= 0xc2 && byte < 0xe0 ? 2 : byte >= 0xe0 && byte < 0xf0 ? 3 : byte >= 0xf0 && byte < 0xf5 ? 4 : 0;
+    bool good = length > 0 && i + length <= text.size();
+    for (size_t k = 1; good && k < length; ++k) good = (static_cast<unsigned char>(text[i + k]) & 0xc0) == 0x80;
+    if (good && length == 3) {
+      const int second = static_cast<unsigned char>(text[i + 1]);
+      good = !(byte == 0xe0 && second < 0xa0) && !(byte == 0xed && second >= 0xa0);
+    }
+    if (good && length == 4) {
+      const int second = static_cast<unsigned char>(text[i + 1]);
+      good = !(byte == 0xf0 && second < 0x90) && !(byte == 0xf4 && second >= 0x90);
+    }
+    if (!good) text[i] = '?';
+    i += good ? length : 1;
+  }
+  return text;
+}
+
 Report Ended(const AttemptId& attempt, EndFacts end) {
+  end.detail = Utf8(std::move(end.detail));
   Report report;
   report.attempt = attempt;
   report.kind = Report::Kind::kEnded;

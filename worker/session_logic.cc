@@ -35,6 +35,7 @@ std::vector<Output> SessionLogic::Handle(const Input& input, int64_t now_ms) {
   now_ms_ = std::max(now_ms_, now_ms);
   out_.clear();
   if (done_) return {};
+  if (last_session_ms_ < 0) last_session_ms_ = now_ms_;
   std::visit([this](const auto& in) { On(in); }, input);
   WatchLease();
   NumberAndSend();
@@ -47,6 +48,7 @@ std::vector<Output> SessionLogic::Handle(const Input& input, int64_t now_ms) {
 int64_t SessionLogic::NextWakeMs() const {
   if (done_) return LeaseKeeper::kNever;
   int64_t wake = std::min(leave_by_ms_, lease_.NextPhaseAtMs(now_ms_));
+  if (config_.node_lease_ms > 0 && !leaving_) wake = std::min(wake, last_session_ms_ + config_.node_lease_ms);
   if (notice_ && !leaving_) wake = std::min(wake, notice_->deadline_ms + kNoticeForgottenAfterMs);
   switch (phase_) {
     case Phase::kNoSupervisor: break;
@@ -80,7 +82,7 @@ void SessionLogic::On(const FrameReceived& in) {
   if (phase_ == Phase::kWelcomed) {
     for (const SpecData& spec : frame.specs) KeepSpec(spec);
     if (frame.renewal_ack > 0) {
-      alive_ms_ = now_ms_;
+      alive_ms_ = last_session_ms_ = now_ms_;
       if (lease_.Acknowledged(frame.renewal_ack)) LeaseMoved();
     }
     if (frame.report_ack > book_.acked()) OnDurable(book_.Acked(frame.report_ack));
@@ -101,7 +103,7 @@ void SessionLogic::OnWelcome(const Welcome& welcome) {
     return;
   }
   phase_ = Phase::kWelcomed;
-  alive_ms_ = reports_sent_ms_ = now_ms_;
+  alive_ms_ = last_session_ms_ = reports_sent_ms_ = now_ms_;
   node.cluster_uuid = welcome.cluster_uuid;
   node.node_id = welcome.node_id;
   Put(SaveNode{welcome.cluster_uuid, welcome.node_id, welcome.store_url});
@@ -123,19 +125,24 @@ void SessionLogic::OnGoodbye(const Goodbye& goodbye) {
     EndSession(why, goodbye.code == "SHUTDOWN" ? 0 : kRefusedWaitMs);
     return;
   }
+  LeaveForGood(why, EndCause::kFenced, "the scheduler wants nothing more of this node");
+}
+
+// Nobody takes this node's reports any more: its attempts end, and then it does.
+void SessionLogic::LeaveForGood(std::string why, EndCause cause, absl::string_view detail) {
   Warn(absl::StrCat(why, "; this node ends its attempts and leaves"));
   EndSession(why, 0);
   connect_at_ms_ = LeaseKeeper::kNever;
   leaving_ = banned_ = true;
-  leave_why_ = why;
+  leave_why_ = std::move(why);
   leave_by_ms_ = LeaseKeeper::kNever;
   for (auto& [attempt, known] : known_) {
     if (!Lives(known)) continue;
     frames::Stop stop;
-    stop.cause = EndCause::kFenced;
+    stop.cause = cause;
     stop.initiator = Initiator::kScheduler;
     stop.reason = "released";
-    stop.detail = "the scheduler wants nothing more of this node";
+    stop.detail = std::string(detail);
     StopKnown(known, std::move(stop));
   }
 }
@@ -149,7 +156,7 @@ void SessionLogic::OnDurable(const std::vector<Report>& reports) {
     if (known == nullptr || known->step != Step::kEnded || known->end_durable) continue;
     known->end_durable = true;
     ended_durable_.push_back(report.attempt);
-    Put(CleanUp{report.attempt});
+    Put(CleanUp{report.attempt, known->offer.checkpoint_dir});
   }
 }
 
@@ -285,6 +292,9 @@ void SessionLogic::On(const Tick&) {
   if (notice_ && !leaving_ && now_ms_ >= notice_->deadline_ms + kNoticeForgottenAfterMs) {
     Warn(absl::StrCat("the notice of ", Printable(notice_->source), " passed and the node is still here: taking work again"));
     notice_.reset();
+  }
+  if (config_.node_lease_ms > 0 && !leaving_ && now_ms_ - last_session_ms_ >= config_.node_lease_ms) {
+    return LeaveForGood(absl::StrCat("no scheduler for ", FormatDurationMs(now_ms_ - last_session_ms_)), EndCause::kFenced, "no scheduler answers");
   }
   switch (phase_) {
     case Phase::kNoSupervisor: return;

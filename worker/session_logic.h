@@ -70,7 +70,8 @@ struct ScanCheckpoints { AttemptId attempt; std::string checkpoint_dir, job_uid;
 struct SaveReports { std::string boot_id; bool anew = false; int64_t acked = 0; std::vector<Report> reports; };
 struct SaveReportAck { int64_t seq = 0; };         // in the life that was saved last
 struct SaveNode { std::string cluster_uuid; NodeId node_id = 0; std::string store_url; };  // newly learned: keep over restarts
-struct CleanUp { AttemptId attempt; };             // its end is durable at the scheduler: delete the attempt's directory here
+// Its end is durable at the scheduler: delete the attempt's directory here, and its checkpoint directory if that is empty.
+struct CleanUp { AttemptId attempt; std::string checkpoint_dir; };
 struct LogLine { bool warning = false; std::string text; };
 struct Exit { int code = 0; bool shutdown_supervisor = false; std::string why; };  // the last output ever
 
@@ -85,6 +86,7 @@ struct SessionConfig {
   int64_t welcome_timeout_ms = 20'000;    // from Connect
   int64_t silence_timeout_ms = 30'000;    // no acknowledged renewal for this long (at least three renewals): connect anew
   int64_t progress_every_ms = 500;        // per attempt, newest only
+  int64_t node_lease_ms = 0;              // an instance somebody pays for ends itself after so long without a scheduler; 0: never
   size_t attempts_max = 4'096;            // living ones; more are refused
   size_t specs_bytes_max = 64 << 20;      // kept specs; the oldest unused go first
 };
@@ -150,6 +152,7 @@ class SessionLogic {
   void AckFinishedEvents();
   void LeaseMoved();
   void WatchLease();
+  void LeaveForGood(std::string why, EndCause cause, absl::string_view detail);
   void LeaveIfDone();
   void KeepSpec(const SpecData& spec);
   int64_t SilenceLimitMs() const;
@@ -200,6 +203,7 @@ class SessionLogic {
   int64_t backoff_ms_ = 0;
   int64_t session_since_ms_ = 0;    // Connect was put out
   int64_t alive_ms_ = 0;            // last sign of life of the scheduler in this session
+  int64_t last_session_ms_ = -1;    // last sign of life in any session, or the first input
   int64_t reports_sent_ms_ = 0;     // reports last went out or were acked
   LeaseKeeper lease_;
   LeasePhase lease_phase_ = LeasePhase::kNone;   // last logged

@@ -372,6 +372,25 @@ TEST(SessionLogic, AGoodbyeForNowComesBack) {
   EXPECT_GE(rig.logic.NextWakeMs(), rig.now + 5'000);
 }
 
+TEST(SessionLogic, AnInstanceWithoutASchedulerEndsItself) {
+  SessionConfig config = Rig::Config();
+  config.node_lease_ms = 1'800'000;
+  Rig rig({}, config);
+  rig.Join();
+  rig.After(5'000);
+  rig.Do(Disconnected{rig.session, "gone"});
+  bool left = false;
+  const int64_t until = 1'000'000 + 1'800'000;
+  while (!left && rig.now < until + 1'000'000) {
+    rig.now = std::max(rig.now, rig.logic.NextWakeMs());
+    const std::vector<Output> out = rig.Do(Tick{});
+    for (const Connect& connect : All<Connect>(out)) rig.Do(Disconnected{connect.session, "refused"});
+    left = !All<Exit>(out).empty();
+  }
+  EXPECT_TRUE(left);
+  EXPECT_EQ(rig.now, until);  // 30 minutes after the welcome
+}
+
 TEST(SessionLogic, DrainAndExitWaitsForTheEndsToBeDurable) {
   Rig rig;
   rig.Join();

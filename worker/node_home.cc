@@ -1,0 +1,78 @@
+#include "worker/node_home.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/files.h"
+#include "base/status_macros.h"
+#include "base/subprocess.h"
+#include "base/text.h"
+#include "nlohmann/json.hpp"
+
+namespace spillway::worker {
+
+absl::StatusOr<NodeHome> NodeHome::Open(const std::string& path) {
+  RETURN_IF_ERROR(MakeDirectories(path, 0700));
+  RETURN_IF_ERROR(MakeDirectories(JoinPath(path, "attempts"), 0700));
+  const std::string lock = JoinPath(path, "worker.lock"), pid_file = JoinPath(path, "worker.pid");
+  const int fd = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return ErrnoStatus(errno, absl::StrCat("cannot open ", lock));
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    const int error = errno;
+    close(fd);
+    if (error != EWOULDBLOCK) return ErrnoStatus(error, absl::StrCat("cannot lock ", lock));
+    const auto owner = ReadFile(pid_file, 100);
+    return absl::FailedPreconditionError(absl::StrCat("another worker has ", path, owner.ok() ? absl::StrCat(" (process ", owner->substr(0, owner->find(' ')), ")") : ""));
+  }
+  NodeHome home(path, fd);
+  ASSIGN_OR_RETURN(const int64_t start_ticks, ProcessStartTicks(getpid()));
+  RETURN_IF_ERROR(WriteFileAtomically(pid_file, absl::StrCat(getpid(), " ", start_ticks, "\n"), 0644));
+  return home;
+}
+
+NodeHome::NodeHome(NodeHome&& other) noexcept : path_(std::move(other.path_)), lock_fd_(std::exchange(other.lock_fd_, -1)) {}
+
+NodeHome::~NodeHome() {
+  if (lock_fd_ < 0) return;
+  unlink(JoinPath(path_, "worker.pid").c_str());
+  close(lock_fd_);
+}
+
+std::string NodeHome::AttemptFolder(const AttemptId& attempt) const { return JoinPath(JoinPath(path_, "attempts"), attempt.ToString()); }
+
+std::vector<AttemptId> NodeHome::AttemptFolders() const {
+  std::vector<AttemptId> found;
+  const auto names = ListDirectory(JoinPath(path_, "attempts"));
+  if (!names.ok()) return found;
+  for (const std::string& name : *names) {
+    const auto attempt = ParseAttemptId(name);
+    if (attempt.ok() && attempt->ToString() == name) found.push_back(*attempt);
+  }
+  return found;
+}
+
+absl::StatusOr<NodeIdentity> NodeHome::LoadIdentity() const {
+  const std::string path = JoinPath(path_, "node.json");
+  const auto text = ReadFile(path, 64 << 10);
+  if (absl::IsNotFound(text.status())) return NodeIdentity{};
+  RETURN_IF_ERROR(text.status());
+  const nlohmann::json value = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const auto is = [&](const char* field, bool (nlohmann::json::*type)() const noexcept) { return value.contains(field) && (value[field].*type)(); };
+  if (!value.is_object() || !is("cluster_uuid", &nlohmann::json::is_string) || !is("node_id", &nlohmann::json::is_number_integer) ||
+      !is("store_url", &nlohmann::json::is_string)) {
+    return absl::DataLossError(absl::StrCat(path, ": not what a worker wrote; delete it if this node may join any cluster"));
+  }
+  return NodeIdentity{value["cluster_uuid"], value["node_id"], value["store_url"]};
+}
+
+absl::Status NodeHome::SaveIdentity(const NodeIdentity& identity) const {
+  const nlohmann::json value = {{"cluster_uuid", identity.cluster_uuid}, {"node_id", identity.node_id}, {"store_url", identity.store_url}};
+  return WriteFileDurably(JoinPath(path_, "node.json"), value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", 0600);
+}
+
+}  // namespace spillway::worker

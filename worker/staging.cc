@@ -1,0 +1,125 @@
+#include "worker/staging.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/files.h"
+#include "base/limits.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "spec/signals.h"
+#include "spillway/v1/job_spec.pb.h"
+#include "worker/session_logic.h"
+
+namespace spillway::worker {
+namespace {
+
+absl::StatusOr<std::string> Devices(const Offer& offer, const StagingContext& context) {
+  std::vector<int> indices;
+  for (const int device : offer.devices) {
+    if (device < 0 || static_cast<size_t>(device) >= context.device_indices.size()) {
+      return absl::FailedPreconditionError(absl::StrCat("device ", device, " was offered, but this node has ", context.device_indices.size()));
+    }
+    indices.push_back(context.device_indices[device]);
+  }
+  return absl::StrJoin(indices, ",");
+}
+
+// The node's words first, then the user's, then ours: SPILLWAY_ names and the devices are not the user's to choose.
+absl::StatusOr<std::vector<std::string>> Environment(const Offer& offer, const v1::JobSpec& spec, const std::string& checkpoint_dir, const std::string& resume_from,
+                                                     const StagingContext& context) {
+  std::map<std::string, std::string> env = context.base_env;
+  for (const auto& [name, value] : spec.env()) env[name] = value;
+  env["SPILLWAY_JOB_ID"] = absl::StrCat(offer.attempt.job);
+  env["SPILLWAY_TASK_INDEX"] = absl::StrCat(offer.attempt.index);
+  env["SPILLWAY_ATTEMPT"] = absl::StrCat(offer.attempt.number);
+  env["SPILLWAY_JOB_UID"] = offer.job_uid;
+  env["SPILLWAY_CLUSTER"] = context.cluster_uuid;
+  env["SPILLWAY_NODE_RANK"] = "0";
+  env["SPILLWAY_NUM_NODES"] = "1";
+  env["SPILLWAY_NODE_LIST"] = context.node_name;
+  env["SPILLWAY_CHECKPOINT_DIR"] = checkpoint_dir;
+  env["SPILLWAY_RESUME_FROM"] = resume_from;
+  const int64_t max_duration_ms = spec.limits().max_duration_ms();
+  env["SPILLWAY_DEADLINE"] = max_duration_ms > 0 ? FormatUtcMs(context.now_utc_ms + max_duration_ms) : "";
+  env["MASTER_ADDR"] = "127.0.0.1";
+  env["MASTER_PORT"] = absl::StrCat(context.master_port);
+  if (!context.device_indices.empty()) {
+    ASSIGN_OR_RETURN(env["CUDA_VISIBLE_DEVICES"], Devices(offer, context));  // "" hides all from a job that asked for none
+    env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";
+  }
+  std::vector<std::string> pairs;
+  for (const auto& [name, value] : env) pairs.push_back(absl::StrCat(name, "=", value));
+  return pairs;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> StoreRoot(absl::string_view store_url) {
+  if (!absl::StartsWith(store_url, "file:/")) return absl::InvalidArgumentError(absl::StrCat("store '", Printable(store_url), "' is not file:/PATH"));
+  std::string root(store_url.substr(5));
+  while (root.size() > 1 && root.back() == '/') root.pop_back();
+  return root;
+}
+
+absl::StatusOr<std::string> InStore(const std::string& root, const std::string& relative) {
+  if (relative.empty()) return absl::InvalidArgumentError("an empty path in the store");
+  for (absl::string_view part : absl::StrSplit(relative, '/')) {
+    if (part.empty() || part == "." || part == "..") return absl::InvalidArgumentError(absl::StrCat("'", Printable(relative), "' is not a relative path in the store"));
+  }
+  return JoinPath(root, relative);
+}
+
+absl::StatusOr<StartPlan> PlanStart(const Offer& offer, const std::string& key, const std::string& spec_bytes, const StagingContext& context) {
+  v1::JobSpec spec;
+  if (!spec.ParseFromString(spec_bytes)) return absl::InternalError("the spec that was sent is not a job spec");
+  ASSIGN_OR_RETURN(const std::string checkpoint_dir, InStore(JoinPath(context.store_root, "checkpoints"), offer.checkpoint_dir));
+  std::string resume_from;
+  if (!offer.resume_from.empty()) {
+    ASSIGN_OR_RETURN(resume_from, InStore(JoinPath(context.store_root, "checkpoints"), offer.resume_from));
+  }
+  StartPlan plan;
+  frames::Start& start = plan.start;
+  start.attempt = {key, offer.attempt};
+  ASSIGN_OR_RETURN(start.log_path, InStore(JoinPath(context.store_root, "logs"), offer.log_path));
+  if (!spec.script().empty()) {
+    plan.script = spec.script();
+    plan.script_path = JoinPath(context.attempt_folder, "script.sh");
+    start.argv = {"/bin/sh", "-eu", plan.script_path};
+  } else {
+    start.argv.assign(spec.command().begin(), spec.command().end());
+  }
+  ASSIGN_OR_RETURN(start.env, Environment(offer, spec, checkpoint_dir, resume_from, context));
+  start.cwd = spec.workdir().empty() ? context.attempt_folder : spec.workdir();
+  start.stop_signal = SIGTERM;
+  if (!spec.checkpoint().signal().empty()) {
+    const std::optional<int> number = spec::SignalNumber(spec.checkpoint().signal());
+    if (!number) return absl::InvalidArgumentError(absl::StrCat("checkpoint.signal: no signal is called '", Printable(spec.checkpoint().signal()), "'"));
+    start.stop_signal = *number;
+  }
+  start.grace_ms = spec.checkpoint().grace_ms() > 0 ? spec.checkpoint().grace_ms() : limits::kStopGraceMs;
+  start.max_duration_ms = spec.limits().max_duration_ms();
+  start.memory_bytes = spec.resources().memory_bytes();
+  start.tag = EncodeTag(offer);
+  plan.folders = {context.attempt_folder, checkpoint_dir};
+  RETURN_IF_ERROR(frames::Validate(start));
+  return plan;
+}
+
+absl::Status ApplyPlan(const StartPlan& plan) {
+  for (const std::string& folder : plan.folders) RETURN_IF_ERROR(MakeDirectories(folder, 0755));
+  if (!plan.script.empty()) RETURN_IF_ERROR(WriteFileAtomically(plan.script_path, plan.script, 0700));
+  return absl::OkStatus();
+}
+
+absl::Status Unstage(const std::string& attempt_folder, const std::string& checkpoint_folder) {
+  if (!checkpoint_folder.empty()) (void)rmdir(checkpoint_folder.c_str());  // only an empty one goes
+  return RemoveTree(attempt_folder);
+}
+
+}  // namespace spillway::worker

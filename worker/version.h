@@ -1,0 +1,7 @@
+#pragma once
+
+namespace spillway::worker {
+
+inline constexpr char kVersion[] = "0.1.0";
+
+}  // namespace spillway::worker
