@@ -422,6 +422,10 @@ def main():
     finally:
         stage.stop()
     stage_left = leftovers(stage)
+    end = time.monotonic() + 15
+    while stage_left and time.monotonic() < end:   # supervisors leave a moment after their workers
+        time.sleep(0.1)
+        stage_left = leftovers(stage)
     report["leftover_processes"] = len(stage_left)
     report["ok"] = bool(report.get("complete")) and report["ok"] and not stage_left
     report.pop("complete", None)
