@@ -157,6 +157,16 @@ class Binder {
   size_t error_count_ = 0;
 };
 
+// A flag has no lines worth naming.
+void ForgetLines(YamlNode* node) {
+  node->line = 0;
+  for (YamlNode& item : node->items) ForgetLines(&item);
+  for (YamlEntry& entry : node->entries) {
+    entry.line = 0;
+    ForgetLines(&entry.value);
+  }
+}
+
 absl::StatusOr<FieldLines> BindTree(const YamlNode& root, Binder binder, Message* message) {
   std::unique_ptr<Message> bound(message->New());
   bound->CopyFrom(*message);
@@ -185,17 +195,17 @@ absl::StatusOr<FieldLines> BindYaml(absl::string_view text, absl::string_view so
   return BindTree(root, Binder(source), message);
 }
 
-absl::Status BindSetting(absl::string_view assignment, Message* message) {
-  const std::string source = "--set";
+absl::Status BindSetting(absl::string_view assignment, Message* message, absl::string_view source) {
   const size_t equals = assignment.find('=');
   if (equals == absl::string_view::npos || equals == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--set ", Printable(assignment, 60), ": expected KEY=VALUE, such as resources.gpu.count=2"));
+    return absl::InvalidArgumentError(absl::StrCat(source, " ", Printable(assignment, 60), ": expected KEY=VALUE, such as resources.gpu.count=2"));
   }
   const absl::string_view value = assignment.substr(equals + 1);
   YamlNode node;
   // Lists, maps and quoted text are YAML; anything else is taken as it stands, colons and all.
   if (!value.empty() && std::string("[{\"'").find(value[0]) != std::string::npos) {
     ASSIGN_OR_RETURN(node, ParseYamlTree(value, source));
+    ForgetLines(&node);
   } else {
     node.kind = YamlNode::Kind::kScalar;
     node.text = std::string(value);
@@ -207,7 +217,7 @@ absl::Status BindSetting(absl::string_view assignment, Message* message) {
     if (dot == absl::string_view::npos) break;
     rest.remove_prefix(dot + 1);
   }
-  if (keys.size() > kYamlDepthMax) return absl::InvalidArgumentError("--set: the key is nested too deep");
+  if (keys.size() > kYamlDepthMax) return absl::InvalidArgumentError(absl::StrCat(source, ": the key is nested too deep"));
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
     YamlNode map;
     map.kind = YamlNode::Kind::kMap;

@@ -38,8 +38,8 @@ class FieldLines {
 // INVALID_ARGUMENT: one error a line.
 absl::StatusOr<FieldLines> BindYaml(absl::string_view text, absl::string_view source, google::protobuf::Message* message);
 
-// `--set resources.gpu.count=2`: one YAML path and value over what is bound already. Lists are replaced, maps merged.
-absl::Status BindSetting(absl::string_view assignment, google::protobuf::Message* message);
+// `--set resources.gpu.count=2`: one YAML path and value over what is bound already. Lists are replaced, maps merged. `source` names the flag in errors.
+absl::Status BindSetting(absl::string_view assignment, google::protobuf::Message* message, absl::string_view source = "--set");
 
 // The message as YAML that binds to the same message again. Unset fields are left out.
 std::string MessageToYaml(const google::protobuf::Message& message);

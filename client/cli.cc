@@ -1,0 +1,215 @@
+#include "client/cli.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/text.h"
+#include "client/commands/commands.h"
+
+namespace spillway::client {
+namespace {
+
+// The verb's declarations, made for CLI11.
+class CliBuilder final : public VerbBuilder {
+ public:
+  CliBuilder(CLI::App* app, std::string* output) : app_(app), output_(output) {}
+
+  void Flag(const std::string& names, bool* into, const std::string& help) override { app_->add_flag(names, *into, help); }
+  void Option(const std::string& names, std::string* into, const std::string& value, const std::string& help) override {
+    app_->add_option(names, *into, help)->type_name(value);
+  }
+  void Option(const std::string& names, int64_t* into, const std::string& value, const std::string& help) override {
+    app_->add_option(names, *into, help)->type_name(value);
+  }
+  void Options(const std::string& names, std::vector<std::string>* into, const std::string& value, const std::string& help) override {
+    // One value an option: `--set a=b JOB.yaml` must not take the file.
+    app_->add_option(names, *into, help)->type_name(value)->allow_extra_args(false);
+  }
+  void Positional(const std::string& name, std::string* into, const std::string& help, bool required) override {
+    app_->add_option(name, *into, help)->type_name("")->required(required);
+  }
+  void Positionals(const std::string& name, std::vector<std::string>* into, const std::string& help, bool required) override {
+    app_->add_option(name, *into, help)->type_name("")->required(required);
+  }
+  void Rest(const std::string& name, std::vector<std::string>* into, const std::string& help) override {
+    rest_ = into;
+    rest_help_ = absl::StrCat("  -- ", name, "  ", help, "\n");
+  }
+  void Output() override { app_->add_option("-o,--output", *output_, "table, or json: the message itself as one document")->type_name("FORMAT"); }
+
+  std::vector<std::string>* rest() const { return rest_; }
+  const std::string& rest_help() const { return rest_help_; }
+
+ private:
+  CLI::App* app_;
+  std::string* output_;
+  std::vector<std::string>* rest_ = nullptr;
+  std::string rest_help_;
+};
+
+class NameCollector final : public VerbBuilder {
+ public:
+  void Flag(const std::string& names, bool*, const std::string&) override { Add(names); }
+  void Option(const std::string& names, std::string*, const std::string&, const std::string&) override { Add(names); }
+  void Option(const std::string& names, int64_t*, const std::string&, const std::string&) override { Add(names); }
+  void Options(const std::string& names, std::vector<std::string>*, const std::string&, const std::string&) override { Add(names); }
+  void Positional(const std::string&, std::string*, const std::string&, bool) override {}
+  void Positionals(const std::string&, std::vector<std::string>*, const std::string&, bool) override {}
+  void Rest(const std::string&, std::vector<std::string>*, const std::string&) override {}
+  void Output() override { Add("-o,--output"); }
+  std::vector<std::string> names;
+
+ private:
+  void Add(const std::string& list) {
+    for (const absl::string_view name : absl::StrSplit(list, ',')) names.emplace_back(name);
+  }
+};
+
+int Usage(const Context& context, const std::string& message, const std::string& verb = "") {
+  *context.err << context.Painted("spillway: ", Colour::kRed) << message << "\nsee `spillway " << verb << (verb.empty() ? "" : " ") << "--help`\n";
+  return kExitUsage;
+}
+
+std::string MainHelp() {
+  std::string text =
+      "spillway: places GPU jobs on capacity that is already paid for, lets the overflow spill, and brings every job back from its checkpoint.\n\n"
+      "usage: spillway VERB ... [--server HOST:PORT] [--yes]\n\n";
+  Table table({"", ""});
+  for (const auto& verb : AllVerbs()) {
+    const std::string aliases = absl::StrJoin(verb->Aliases(), ", ");
+    table.Add({absl::StrCat("  ", verb->Name(), aliases.empty() ? "" : absl::StrCat(" (", aliases, ")")), verb->Summary()});
+  }
+  const std::string rows = table.Render(false);
+  absl::StrAppend(&text, rows.substr(rows.find('\n') + 1),
+                  "\na job is written 5, 1-9, last, all, or by its name; a task 5.17; an attempt 5.17@3. durations 2h30m, sizes 24GB.\n"
+                  "not built yet: ", absl::StrJoin(VerbsNotBuilt(), ", "), ".\n"
+                  "exit: 0 ok, 1 the job failed, 2 usage or invalid input, 3 not found, 4 refused, 5 unreachable.\n"
+                  "start here: spillway up; spillway run -- echo hello\n");
+  return text;
+}
+
+std::string Footer(const Verb& verb, const CliBuilder& builder) {
+  std::string text = builder.rest_help().empty() ? "" : builder.rest_help() + "\n";
+  absl::StrAppend(&text, "Examples:\n");
+  for (const auto& [line, what] : verb.Examples()) absl::StrAppend(&text, "  ", line, "\n      ", what, "\n");
+  return text;
+}
+
+// Words between the program's name and the verb: the global options.
+struct Front {
+  std::string verb;
+  std::vector<std::string> arguments;   // of the verb
+  std::vector<std::string> rest;        // after `--`
+  bool dashes = false;
+  std::vector<std::string> leading;     // global options before the verb, handed to its parser
+};
+
+Front Split(const std::vector<std::string>& arguments) {
+  Front front;
+  size_t i = 0;
+  for (; i < arguments.size() && absl::StartsWith(arguments[i], "-") && arguments[i] != "--"; ++i) {
+    front.leading.push_back(arguments[i]);
+    if (arguments[i] == "--server" && i + 1 < arguments.size()) front.leading.push_back(arguments[++i]);
+  }
+  if (i < arguments.size() && arguments[i] != "--") front.verb = arguments[i++];
+  for (; i < arguments.size(); ++i) {
+    if (arguments[i] == "--") {
+      front.dashes = true;
+      front.rest.assign(arguments.begin() + static_cast<long>(i) + 1, arguments.end());
+      break;
+    }
+    front.arguments.push_back(arguments[i]);
+  }
+  return front;
+}
+
+int RunVerb(Verb& verb, const Front& front, Context& context) {
+  CLI::App app(verb.Summary(), absl::StrCat("spillway ", verb.Name()));
+  std::string output = "table";
+  CliBuilder builder(&app, &output);
+  verb.Define(builder);
+  app.add_option("--server", context.server_flag, "where the scheduler is (SPILLWAY_SERVER)")->type_name("HOST:PORT");
+  app.add_flag("--yes", context.yes, "never ask");
+  app.footer(Footer(verb, builder));
+  std::vector<std::string> words = front.leading;
+  words.insert(words.end(), front.arguments.begin(), front.arguments.end());
+  std::reverse(words.begin(), words.end());   // CLI11 wants them so
+  try {
+    app.parse(words);
+  } catch (const CLI::CallForHelp&) {
+    *context.out << app.help();
+    return kExitOk;
+  } catch (const CLI::ParseError& e) {
+    return Usage(context, Printable(e.what(), 400), verb.Name());
+  }
+  if (output != "table" && output != "json") return Usage(context, absl::StrCat("-o ", Printable(output, 40), ": expected table or json"), verb.Name());
+  context.json = output == "json";
+  if (builder.rest() != nullptr) {
+    builder.rest()->insert(builder.rest()->end(), front.rest.begin(), front.rest.end());
+  } else if (front.dashes) {
+    return Usage(context, "nothing may follow `--` here", verb.Name());
+  }
+  return verb.Run(context);
+}
+
+}  // namespace
+
+const std::vector<std::string>& VerbsNotBuilt() {
+  static const auto& verbs = *new std::vector<std::string>{"update", "pause", "resume", "exec", "artifacts", "sweep", "secrets", "orphans", "budget", "top", "backup"};
+  return verbs;
+}
+
+std::vector<std::string> OptionNames(Verb& verb) {
+  NameCollector collector;
+  verb.Define(collector);
+  collector.names.insert(collector.names.end(), {"--server", "--yes", "--help"});
+  return collector.names;
+}
+
+int RunCli(const std::vector<std::string>& arguments, Context& context) {
+  Front front = Split(arguments);
+  if (front.verb.empty()) {
+    for (const std::string& option : front.leading) {
+      if (option == "--version") front.verb = "version";
+    }
+    const bool help = std::any_of(front.leading.begin(), front.leading.end(), [](const std::string& o) { return o == "-h" || o == "--help"; });
+    if (front.verb == "version") {
+      front.leading.clear();
+    } else if (help) {
+      *context.out << MainHelp();
+      return kExitOk;
+    } else if (arguments.empty()) {
+      *context.err << MainHelp();
+      return kExitUsage;
+    } else {
+      return Usage(context, "a verb is missing");
+    }
+  }
+  if (front.verb == "help") {
+    if (front.arguments.empty()) {
+      *context.out << MainHelp();
+      return kExitOk;
+    }
+    front.verb = front.arguments[0];
+    front.arguments = {"--help"};
+  }
+  std::vector<std::string> names;
+  for (const auto& verb : AllVerbs()) {
+    std::vector<std::string> called = verb->Aliases();
+    called.push_back(verb->Name());
+    if (std::find(called.begin(), called.end(), front.verb) != called.end()) return RunVerb(*verb, front, context);
+    names.insert(names.end(), called.begin(), called.end());
+  }
+  if (std::find(VerbsNotBuilt().begin(), VerbsNotBuilt().end(), front.verb) != VerbsNotBuilt().end()) {
+    return Usage(context, absl::StrCat("`", front.verb, "` is not built yet"));
+  }
+  const std::string nearest = NearestName(front.verb, names);
+  return Usage(context, absl::StrCat("unknown verb `", Printable(front.verb, 40), "`", nearest.empty() ? "" : absl::StrCat(", did you mean `", nearest, "`?")));
+}
+
+}  // namespace spillway::client

@@ -1,0 +1,24 @@
+// From the words of a command line to a verb and its exit code. Owns parsing, help and the list of verbs; the only file that knows the parser.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/verb.h"
+
+namespace spillway::client {
+
+// `arguments` without the program's name.
+int RunCli(const std::vector<std::string>& arguments, Context& context);
+
+// Every verb, in the order of the help. client/commands/*.cc make them.
+std::vector<std::unique_ptr<Verb>> AllVerbs();
+
+// Words of the product that this version does not build: refused by name, never mistaken for a typing error.
+const std::vector<std::string>& VerbsNotBuilt();
+
+// All names a verb's options go by, for completion: {"--wait", "--set", "-o", ...}.
+std::vector<std::string> OptionNames(Verb& verb);
+
+}  // namespace spillway::client

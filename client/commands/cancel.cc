@@ -1,0 +1,95 @@
+#include "absl/strings/str_cat.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "client/commands/commands.h"
+#include "client/targets.h"
+
+namespace spillway::client {
+namespace {
+
+class Cancel final : public Verb {
+ public:
+  std::string Name() const override { return "cancel"; }
+  std::string Summary() const override { return "end jobs for good"; }
+  std::vector<std::pair<std::string, std::string>> Examples() const override {
+    return {{"spillway cancel 5", "signal, grace, then the end"}, {"spillway cancel --now 5 7-9", "without grace"}, {"spillway cancel all --yes", "everything that waits or runs, without being asked"}};
+  }
+  void Define(VerbBuilder& builder) override {
+    builder.Positionals("JOB", &jobs_, "5, 1-9, last, all, or a name", true);
+    builder.Flag("--now", &now_, "SIGKILL at once: no checkpoint");
+    builder.Option("--reason", &reason_, "TEXT", "kept with the job");
+    builder.Output();
+  }
+  int Run(Context& context) override {
+    ASSIGN_OR_FAIL(context, Api* const api, context.connect());
+    ASSIGN_OR_FAIL(context, const std::vector<JobId> jobs, ResolveJobs(*api, jobs_, false));
+    if (jobs.empty()) {
+      *context.err << "spillway: no job waits or runs\n";
+      return kExitOk;
+    }
+    if (jobs.size() > 1) OR_FAIL(context, context.Confirm(absl::StrCat("Cancel ", jobs.size(), " jobs?")));
+    int code = kExitOk;
+    for (const JobId id : jobs) {
+      v1::CancelRequest request;
+      request.set_job_id(id);
+      request.set_now(now_);
+      request.set_reason(reason_);
+      const auto response = api->Cancel(request);
+      if (!response.ok()) {
+        // The others are cancelled all the same; the worst code is told.
+        code = std::max(code, context.Fail(absl::Status(response.status().code(), absl::StrCat("job ", id, ": ", response.status().message()))));
+        if (code == kExitUnreachable) return code;
+      } else if (context.json) {
+        *context.out << ToJson(*response, true);
+      } else {
+        *context.out << "job " << id << ": " << (response->message().empty() ? "cancelled" : Printable(response->message(), 400)) << '\n';
+      }
+    }
+    return code;
+  }
+
+ private:
+  std::vector<std::string> jobs_;
+  bool now_ = false;
+  std::string reason_;
+};
+
+class Preempt final : public Verb {
+ public:
+  std::string Name() const override { return "preempt"; }
+  std::string Summary() const override { return "stop the running attempt after a checkpoint and queue the task again"; }
+  std::vector<std::pair<std::string, std::string>> Examples() const override {
+    return {{"spillway preempt 5", "with the job's own grace"}, {"spillway preempt 5.0 --grace 2m", "with another one"}};
+  }
+  void Define(VerbBuilder& builder) override {
+    builder.Positional("JOB", &job_, "a job or task", true);
+    builder.Option("--grace", &grace_, "DURATION", "from the signal to SIGKILL; default: the job's own");
+    builder.Output();
+  }
+  int Run(Context& context) override {
+    v1::PreemptRequest request;
+    if (!grace_.empty()) {
+      ASSIGN_OR_FAIL(context, const int64_t grace_ms, ParseDurationMs(grace_));
+      if (grace_ms == 0) return context.Fail(absl::InvalidArgumentError("--grace 0: without grace there is no checkpoint; 1ms is the least"));
+      request.set_grace_ms(grace_ms);
+    }
+    ASSIGN_OR_FAIL(context, Api* const api, context.connect());
+    ASSIGN_OR_FAIL(context, const AttemptId task, ResolveTask(*api, job_));
+    request.set_job_id(task.job);
+    request.set_task_index(task.index);
+    ASSIGN_OR_FAIL(context, const v1::JobActionResponse response, api->Preempt(request));
+    if (context.json) return context.PrintJson(response);
+    *context.out << task.task().ToString() << ": " << (response.message().empty() ? "stopping; it will be queued again" : Printable(response.message(), 400)) << '\n';
+    return kExitOk;
+  }
+
+ private:
+  std::string job_, grace_;
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> MakeCancel() { return std::make_unique<Cancel>(); }
+std::unique_ptr<Verb> MakePreempt() { return std::make_unique<Preempt>(); }
+
+}  // namespace spillway::client

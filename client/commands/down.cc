@@ -1,0 +1,86 @@
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "base/files.h"
+#include "client/commands/commands.h"
+#include "client/commands/stop_local.h"
+#include "client/local_processes.h"
+
+namespace spillway::client {
+namespace {
+
+constexpr int64_t kPollMs = 50;
+constexpr int64_t kProgramTimeoutMs = 30'000;      // scheduler, worker: then SIGKILL, which they survive by design
+constexpr int64_t kSupervisorTimeoutMs = 10 * 60'000;  // jobs have their own grace; a supervisor is never killed over them
+
+// True when it ran and has ended.
+bool Stop(Context& context, const std::string& pid_file, const std::string& program, const std::string& what, int64_t timeout_ms, bool kill, bool* stuck) {
+  const auto process = FindProcess(pid_file, program);
+  if (!process.has_value()) return false;
+  AskToEnd(*process);
+  const int64_t end_ms = context.clock->NowSteadyMs() + timeout_ms;
+  while (StillAlive(*process) && context.clock->NowSteadyMs() < end_ms) context.sleep_ms(kPollMs);
+  if (StillAlive(*process) && kill) {
+    KillNow(*process);
+    const int64_t killed_ms = context.clock->NowSteadyMs() + 5'000;
+    while (StillAlive(*process) && context.clock->NowSteadyMs() < killed_ms) context.sleep_ms(kPollMs);
+  }
+  if (StillAlive(*process)) {
+    *context.err << "spillway: " << what << " (pid " << process->pid << ") has not ended yet\n";
+    *stuck = true;
+    return false;
+  }
+  *context.out << "stopped " << what << " (pid " << process->pid << ")\n" << std::flush;
+  return true;
+}
+
+class Down final : public Verb {
+ public:
+  std::string Name() const override { return "down"; }
+  std::string Summary() const override { return "stop what `spillway up` started"; }
+  std::vector<std::pair<std::string, std::string>> Examples() const override {
+    return {{"spillway down", "running jobs get their grace to save; `up` goes on with them"}, {"spillway down --keep-jobs", "stop the scheduler and the worker, let running jobs run"}};
+  }
+  void Define(VerbBuilder& builder) override { builder.Flag("--keep-jobs", &keep_jobs_, "leave running jobs alone; the next `up` finds them again"); }
+  int Run(Context& context) override {
+    const HomePaths paths(context.home);
+    if (!PathExists(paths.home)) {
+      *context.out << "nothing runs in " << paths.home << '\n';
+      return kExitOk;
+    }
+    ASSIGN_OR_FAIL(context, const int lock, LockHome(paths));
+    const int code = StopLocal(context, paths, keep_jobs_);
+    close(lock);
+    return code;
+  }
+
+ private:
+  bool keep_jobs_ = false;
+};
+
+}  // namespace
+
+int StopLocal(Context& context, const HomePaths& paths, bool keep_jobs) {
+  bool stuck = false;
+  int stopped = 0;
+  if (Stop(context, paths.scheduler_pid, "spillwayd", "the scheduler", kProgramTimeoutMs, true, &stuck)) ++stopped;
+  for (const std::string& node : LocalNodes(paths)) {
+    if (Stop(context, paths.WorkerPid(node), "spillway-worker", absl::StrCat("the worker of ", node), kProgramTimeoutMs, true, &stuck)) ++stopped;
+  }
+  for (const std::string& node : LocalNodes(paths)) {
+    if (!keep_jobs) {
+      if (Stop(context, paths.SupervisorPid(node), "spillway-supervisor", absl::StrCat("the supervisor of ", node), kSupervisorTimeoutMs, false, &stuck)) ++stopped;
+    } else if (FindProcess(paths.SupervisorPid(node), "spillway-supervisor").has_value()) {
+      *context.out << "the supervisor of " << node << " and its jobs go on\n";
+    }
+  }
+  if (stuck) return kExitRefused;
+  for (const std::string& file : {paths.scheduler_pid, paths.user_port, paths.worker_port}) unlink(file.c_str());
+  for (const std::string& node : LocalNodes(paths)) unlink(paths.WorkerPid(node).c_str());
+  if (stopped == 0) *context.out << "nothing ran in " << paths.home << '\n';
+  return kExitOk;
+}
+
+std::unique_ptr<Verb> MakeDown() { return std::make_unique<Down>(); }
+
+}  // namespace spillway::client

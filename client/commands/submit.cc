@@ -1,0 +1,72 @@
+#include "absl/strings/str_cat.h"
+#include "client/commands/commands.h"
+#include "client/follow.h"
+#include "client/job_files.h"
+
+namespace spillway::client {
+namespace {
+
+class Submit final : public Verb {
+ public:
+  std::string Name() const override { return "submit"; }
+  std::string Summary() const override { return "submit jobs described in YAML files, all or none"; }
+  std::vector<std::pair<std::string, std::string>> Examples() const override {
+    return {{"spillway submit train.yaml", "submit one job and print its id"},
+            {"spillway submit --wait train.yaml", "and exit with 0 when it has succeeded, 1 when not"},
+            {"spillway submit --set resources.gpu.count=2 --set env.SEED=7 train.yaml", "change what the file says"},
+            {"spillway submit --request-id nightly-2026-12-24 train.yaml", "submitting again with this id makes no second job"},
+            {"spillway submit -", "read the job from standard input"}};
+  }
+  void Define(VerbBuilder& builder) override {
+    builder.Positionals("JOB.yaml", &files_, "job files; - is standard input", true);
+    builder.Flag("--wait", &wait_, "wait until every job has ended");
+    builder.Option("--request-id", &request_id_, "ID", "your own name for this submission: the same one within 24 h gives the first answer again");
+    builder.Options("--set", &settings_, "KEY=VALUE", "one key of every file, such as resources.gpu.count=2");
+    builder.Output();
+  }
+  int Run(Context& context) override {
+    std::vector<JobFile> jobs;
+    absl::Status refused;
+    for (const std::string& file : files_) {
+      auto job = LoadJobFile(context, file, settings_);
+      if (job.ok()) {
+        jobs.push_back(*std::move(job));
+      } else {
+        context.Fail(job.status());   // every file's errors are worth knowing at once
+        refused.Update(job.status());
+      }
+    }
+    if (!refused.ok()) return ExitCodeOf(refused);
+    ASSIGN_OR_FAIL(context, Api* const api, context.connect());
+    ASSIGN_OR_FAIL(context, const v1::SubmitResponse response, SubmitJobs(*api, jobs, request_id_));
+    for (const std::string& warning : response.warnings()) *context.err << context.Painted("warning: ", Colour::kYellow) << warning << '\n';
+    if (context.json) {
+      context.PrintJson(response);
+    } else {
+      if (response.repeated_request()) *context.err << "spillway: this request id was answered before; nothing new was created\n";
+      for (int i = 0; i < response.job_ids_size(); ++i) *context.out << "submitted " << response.job_ids(i) << ' ' << jobs[static_cast<size_t>(i)].spec.name() << '\n';
+    }
+    context.out->flush();
+    return wait_ ? Wait(context, *api, response) : kExitOk;
+  }
+
+ private:
+  static int Wait(Context& context, Api& api, const v1::SubmitResponse& response) {
+    int code = kExitOk;
+    for (const JobId id : response.job_ids()) {
+      ASSIGN_OR_FAIL(context, const v1::Job job, WaitForEnd(context, api, id, 0));
+      if (const int ended = ReportEnd(context, job); ended != kExitOk) code = ended;
+    }
+    return code;
+  }
+
+  std::vector<std::string> files_, settings_;
+  std::string request_id_;
+  bool wait_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> MakeSubmit() { return std::make_unique<Submit>(); }
+
+}  // namespace spillway::client

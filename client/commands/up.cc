@@ -1,0 +1,175 @@
+#include <signal.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/files.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "client/commands/commands.h"
+#include "client/commands/stop_local.h"
+#include "client/local_home.h"
+#include "client/local_processes.h"
+#include "client/node_lookup.h"
+
+namespace spillway::client {
+namespace {
+
+constexpr int64_t kStartTimeoutMs = 30'000;
+constexpr int64_t kPollMs = 50;
+constexpr int64_t kLocalNodesMax = 16;
+
+// Set by the signals that end `up --foreground`.
+volatile sig_atomic_t stop_asked = 0;
+void AskStop(int) { stop_asked = 1; }
+
+class Up final : public Verb {
+ public:
+  std::string Name() const override { return "up"; }
+  std::string Summary() const override { return "start a scheduler and a local worker on this machine"; }
+  std::vector<std::pair<std::string, std::string>> Examples() const override {
+    return {{"spillway up", "in SPILLWAY_HOME (~/.spillway); does nothing when it is up already"},
+            {"spillway up --reserved-nodes 2 --resources cpus=1,memory=2GB,gpu=simulated:1:16GB", "two local nodes with declared devices, to try things out"},
+            {"spillway up --no-worker", "the scheduler alone: nodes join from elsewhere"},
+            {"spillway up --foreground", "stay here until interrupted, then stop everything"}};
+  }
+  void Define(VerbBuilder& builder) override {
+    builder.Flag("--foreground", &foreground_, "stay in the foreground; an interrupt stops everything");
+    builder.Flag("--no-worker", &no_worker_, "no local node");
+    builder.Option("--reserved-nodes", &nodes_, "N", "local nodes to keep (1)");
+    builder.Option("--resources", &resources_, "LIST", "what each local node declares, such as cpus=2,memory=8GB,gpu=simulated:1:16GB; default: what the machine has");
+    builder.Option("--port", &port_, "PORT", "for a new home: where users reach the scheduler (7070)");
+  }
+  int Run(Context& context) override {
+    const absl::Status status = Start(context);
+    if (!status.ok()) {
+      if (foreground_) StopLocal(context, HomePaths(context.home), false);
+      return context.Fail(status);
+    }
+    if (!foreground_) return kExitOk;
+    return Stay(context);
+  }
+
+ private:
+  absl::Status Start(Context& context) {
+    if (nodes_ < 1 || nodes_ > kLocalNodesMax) return absl::InvalidArgumentError(absl::StrCat("--reserved-nodes: ", nodes_, " is outside 1 to ", kLocalNodesMax));
+    if (no_worker_ && !resources_.empty()) return absl::InvalidArgumentError("--resources is for the local node, and --no-worker says there is none");
+    if (port_ < 0 || port_ > 65'535) return absl::InvalidArgumentError(absl::StrCat("--port: ", port_, " is outside 0 to 65535"));
+    const HomePaths paths(context.home);
+    RETURN_IF_ERROR(PrepareHome(paths, port_));
+    ASSIGN_OR_RETURN(const int lock, LockHome(paths));
+    const absl::Status started = StartAll(context, paths);
+    close(lock);
+    return started;
+  }
+
+  absl::Status StartAll(Context& context, const HomePaths& paths) {
+    ASSIGN_OR_RETURN(const bool scheduler_started, StartScheduler(context, paths));
+    ASSIGN_OR_RETURN(const std::unique_ptr<Api> api, AwaitScheduler(context, paths));
+    RETURN_IF_ERROR(WritePidFile(paths.scheduler_pid, scheduler_));   // it has written its own by now, without the start time
+    if (!no_worker_) {
+      for (int64_t i = 1; i <= nodes_; ++i) RETURN_IF_ERROR(StartWorker(context, paths, *api, absl::StrCat("local-", i)));
+    }
+    ASSIGN_OR_RETURN(const v1::ServerInfo info, api->GetServerInfo());
+    *context.out << "scheduler " << info.version() << (scheduler_started ? " is up at " : " was up already at ") << server_ << ", cluster " << info.cluster_uuid() << '\n'
+                 << info.ready_nodes() << (info.ready_nodes() == 1 ? " node" : " nodes") << " ready, " << info.active_tasks() << " tasks run, " << info.queued_tasks() << " wait\n"
+                 << "home " << paths.home << " (log run/spillwayd.log)\n\n"
+                 << "next: spillway run -- echo hello\n"
+                 << "      spillway nodes; spillway queue\n"
+                 << "      spillway down\n"
+                 << std::flush;
+    return absl::OkStatus();
+  }
+
+  // False when it ran already.
+  absl::StatusOr<bool> StartScheduler(Context& context, const HomePaths& paths) {
+    if (const auto running = FindProcess(paths.scheduler_pid, "spillwayd"); running.has_value()) {
+      scheduler_ = *running;
+      return false;
+    }
+    for (const std::string& port : {paths.user_port, paths.worker_port}) unlink(port.c_str());   // of an earlier life
+    ASSIGN_OR_RETURN(scheduler_, StartProcess("spillwayd", {"--home", paths.home}, paths.scheduler_log, paths.scheduler_pid, foreground_));
+    return true;
+  }
+
+  absl::StatusOr<std::unique_ptr<Api>> AwaitScheduler(Context& context, const HomePaths& paths) {
+    ASSIGN_OR_RETURN(const std::string token, ReadTokenFile(paths.user_token));
+    const int64_t end_ms = context.clock->NowSteadyMs() + kStartTimeoutMs;
+    absl::Status last = absl::UnavailableError("it has not said on which port it listens");
+    while (context.clock->NowSteadyMs() < end_ms) {
+      if (!StillAlive(scheduler_)) return absl::UnavailableError(absl::StrCat("spillwayd ended while starting", foreground_ ? "" : LogTail(paths.scheduler_log)));
+      if (const auto address = ListenAddress(paths.user_port); address.ok()) {
+        server_ = *address;
+        ASSIGN_OR_RETURN(std::unique_ptr<Api> api, context.dial(server_, token));
+        last = api->GetServerInfo().status();
+        if (last.ok()) return api;
+        if (!absl::IsUnavailable(last)) return last;
+      }
+      context.sleep_ms(kPollMs);
+    }
+    return absl::UnavailableError(absl::StrCat("spillwayd runs (pid ", scheduler_.pid, ") but does not answer: ", last.message(), LogTail(paths.scheduler_log)));
+  }
+
+  absl::Status StartWorker(Context& context, const HomePaths& paths, Api& api, const std::string& node) {
+    std::optional<LocalProcess> worker = FindProcess(paths.WorkerPid(node), "spillway-worker");
+    if (!worker.has_value()) {
+      RETURN_IF_ERROR(MakeDirectories(paths.NodeHome(node), 0700));
+      ASSIGN_OR_RETURN(const std::string server, ListenAddress(paths.worker_port));
+      std::vector<std::string> arguments = {"--home", paths.NodeHome(node), "--server", server, "--token-file", paths.worker_token,
+                                            "--node-name", node, "--provider", "static", "--market", "reserved"};
+      const std::string resources = !resources_.empty() ? resources_ : nodes_ > 1 ? ShareOfMachine() : "";
+      if (!resources.empty()) arguments.insert(arguments.end(), {"--resources", resources});
+      ASSIGN_OR_RETURN(worker, StartProcess("spillway-worker", arguments, paths.WorkerLog(node), paths.WorkerPid(node), foreground_));
+    }
+    const int64_t end_ms = context.clock->NowSteadyMs() + kStartTimeoutMs;
+    while (context.clock->NowSteadyMs() < end_ms) {
+      if (!StillAlive(*worker)) return absl::UnavailableError(absl::StrCat("the worker of ", node, " ended while starting", foreground_ ? "" : LogTail(paths.WorkerLog(node))));
+      ASSIGN_OR_RETURN(const v1::ListNodesResponse nodes, ListAllNodes(api, false));
+      for (const v1::Node& each : nodes.nodes()) {
+        if (each.name() == node && each.connected()) return absl::OkStatus();
+      }
+      context.sleep_ms(kPollMs);
+    }
+    return absl::UnavailableError(absl::StrCat("the worker of ", node, " runs (pid ", worker->pid, ") but has no session with the scheduler", LogTail(paths.WorkerLog(node))));
+  }
+
+  // Several nodes on one machine must not all declare the whole of it.
+  std::string ShareOfMachine() const {
+    const int64_t cpu_milli = std::max<int64_t>(100, sysconf(_SC_NPROCESSORS_ONLN) * 1000 / nodes_);
+    const int64_t memory_mb = (sysconf(_SC_PHYS_PAGES) / 1024) * (sysconf(_SC_PAGE_SIZE) / 1024) / nodes_;
+    std::string cpus = absl::StrCat(cpu_milli / 1000, ".", absl::StrCat(1000 + cpu_milli % 1000).substr(1));
+    return absl::StrCat("cpus=", cpus, ",memory=", memory_mb, "MB");
+  }
+
+  static absl::StatusOr<std::string> ListenAddress(const std::string& port_file) {
+    ASSIGN_OR_RETURN(const std::string text, ReadFile(port_file, 4096));
+    const std::string port(absl::StripAsciiWhitespace(text));
+    if (port.empty()) return absl::UnavailableError(absl::StrCat(port_file, " is empty"));
+    return port.find(':') != std::string::npos ? port : absl::StrCat("127.0.0.1:", port);
+  }
+
+  int Stay(Context& context) {
+    struct sigaction action = {};
+    action.sa_handler = AskStop;
+    sigaction(SIGINT, &action, nullptr);
+    sigaction(SIGTERM, &action, nullptr);
+    const HomePaths paths(context.home);
+    while (stop_asked == 0 && StillAlive(scheduler_)) context.sleep_ms(200);
+    const bool died = stop_asked == 0;
+    const int stopped = StopLocal(context, paths, false);
+    if (died) return context.Fail(absl::UnavailableError("spillwayd ended by itself"));
+    return stopped;
+  }
+
+  bool foreground_ = false, no_worker_ = false;
+  int64_t nodes_ = 1, port_ = 0;
+  std::string resources_;
+  LocalProcess scheduler_;
+  std::string server_;
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> MakeUp() { return std::make_unique<Up>(); }
+
+}  // namespace spillway::client

@@ -1,0 +1,30 @@
+// Job files on their way to the scheduler: read, bound, overridden, checked, and the scheduler's objections brought back to their lines.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/verb.h"
+#include "spec/yaml.h"
+
+namespace spillway::client {
+
+struct JobFile {
+  std::string source;      // the file as the user named it; empty for a job made from flags
+  spec::FieldLines lines;
+  v1::JobSpec spec;        // normalized
+};
+
+// Reads `path` ("-": context.in), applies the `--set` assignments, validates. INVALID_ARGUMENT has one error a line, with file and line.
+// A relative workdir means one beside the job file.
+absl::StatusOr<JobFile> LoadJobFile(const Context& context, const std::string& path, const std::vector<std::string>& settings);
+
+// Normalizes and validates what was made otherwise.
+absl::Status FinishJob(JobFile* job);
+
+// Submits all or none. An empty request id is replaced by a fresh one, so that a doubled send never makes a doubled job.
+absl::StatusOr<v1::SubmitResponse> SubmitJobs(Api& api, const std::vector<JobFile>& jobs, std::string request_id);
+
+}  // namespace spillway::client

@@ -1,0 +1,105 @@
+#include "client/local_home.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/files.h"
+#include "base/ids.h"
+#include "base/status_macros.h"
+#include "spec/validate.h"
+#include "spec/yaml.h"
+
+namespace spillway::client {
+namespace {
+
+absl::Status MakeFolder(const std::string& path) {
+  RETURN_IF_ERROR(MakeDirectories(path, 0700));
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, path);
+  if (info.st_uid != geteuid()) return absl::PermissionDeniedError(absl::StrCat(path, " belongs to another user"));
+  if ((info.st_mode & 0022) != 0) return absl::PermissionDeniedError(absl::StrCat(path, " may be written by others: run chmod 700 ", path));
+  return absl::OkStatus();
+}
+
+absl::Status MakeToken(const std::string& path) {
+  if (PathExists(path)) return absl::OkStatus();
+  return WriteFileDurably(path, NewToken() + "\n", 0600);
+}
+
+absl::Status MakeConfig(const HomePaths& paths, int64_t port) {
+  if (!PathExists(paths.config)) return WriteFileDurably(paths.config, DefaultConfig(port), 0600);
+  if (port == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(paths.config));
+  v1::ServerConfig config;
+  RETURN_IF_ERROR(spec::BindYaml(text, paths.config, &config).status());
+  if (absl::EndsWith(config.listen().user(), absl::StrCat(":", port))) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(paths.config, " exists and names another port; change `listen.user` there, or leave out --port"));
+}
+
+}  // namespace
+
+HomePaths::HomePaths(const std::string& home)
+    : home(home),
+      config(JoinPath(home, "config.yaml")),
+      user_token(JoinPath(home, "tokens/user")),
+      worker_token(JoinPath(home, "tokens/worker")),
+      user_port(JoinPath(home, "run/user.port")),
+      worker_port(JoinPath(home, "run/worker.port")),
+      scheduler_pid(JoinPath(home, "run/spillwayd.pid")),
+      scheduler_log(JoinPath(home, "run/spillwayd.log")),
+      lock(JoinPath(home, "run/up.lock")) {}
+
+std::string HomePaths::NodeHome(const std::string& node) const { return JoinPath(home, absl::StrCat("nodes/", node)); }
+std::string HomePaths::WorkerPid(const std::string& node) const { return JoinPath(home, absl::StrCat("run/worker-", node, ".pid")); }
+std::string HomePaths::WorkerLog(const std::string& node) const { return JoinPath(home, absl::StrCat("run/worker-", node, ".log")); }
+std::string HomePaths::SupervisorPid(const std::string& node) const { return JoinPath(NodeHome(node), "supervisor.pid"); }
+
+std::string DefaultConfig(int64_t port) {
+  std::string text = "# Configuration of spillwayd. Unknown keys are refused. Durations: 90s, 2h30m. Sizes: 24GB. Money: 3.50.\n\n";
+  if (port == 0) {
+    absl::StrAppend(&text, "# listen: {user: \"127.0.0.1:7070\", worker: \"127.0.0.1:7071\", http: \"127.0.0.1:7080\"}\n");
+  } else {
+    absl::StrAppend(&text, "# Port 0 takes a free one; run/*.port tells which.\nlisten: {user: \"127.0.0.1:", port, "\", worker: \"127.0.0.1:0\", http: \"127.0.0.1:0\"}\n");
+  }
+  absl::StrAppend(&text,
+                  "# store: file:/path/to/store          # default: store/ beside this file\n\n"
+                  "# Capacity already paid for, over nodes that join by themselves (`spillway up` starts local-1):\n"
+                  "# reservations:\n"
+                  "#   - {name: base, nodes: [local-1], price_per_hour: 1.20, from: \"2026-01-01T00:00:00Z\"}\n\n"
+                  "# Where the overflow goes:\n"
+                  "# providers:\n"
+                  "#   - {name: cloud, kind: playground, url: \"http://127.0.0.1:9000\", token_file: /path/to/token, max_nodes: 10}\n");
+  // Something must stand in the file for it to be a document.
+  if (port == 0) absl::StrAppend(&text, "\npolicy: {retry_backoff: 1s}\n");
+  return text;
+}
+
+absl::Status PrepareHome(const HomePaths& paths, int64_t port) {
+  for (const char* folder : {"", "run", "tokens", "nodes", "data", "store"}) RETURN_IF_ERROR(MakeFolder(JoinPath(paths.home, folder)));
+  RETURN_IF_ERROR(MakeToken(paths.user_token));
+  RETURN_IF_ERROR(MakeToken(paths.worker_token));
+  return MakeConfig(paths, port);
+}
+
+std::vector<std::string> LocalNodes(const HomePaths& paths) {
+  const auto names = ListDirectory(JoinPath(paths.home, "nodes"));
+  return names.ok() ? *names : std::vector<std::string>();
+}
+
+absl::StatusOr<int> LockHome(const HomePaths& paths) {
+  const int fd = open(paths.lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return ErrnoStatus(errno, absl::StrCat("cannot open ", paths.lock));
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  const int error = errno;
+  close(fd);
+  if (error == EWOULDBLOCK) return absl::FailedPreconditionError(absl::StrCat("another `spillway up` or `down` works on ", paths.home));
+  return ErrnoStatus(error, absl::StrCat("cannot lock ", paths.lock));
+}
+
+}  // namespace spillway::client

@@ -1,0 +1,120 @@
+#include "client/local_processes.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <climits>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/status_macros.h"
+#include "base/subprocess.h"
+#include "base/text.h"
+
+namespace spillway::client {
+namespace {
+
+constexpr size_t kLogTailBytes = 2'000;
+
+// The file name of the executable; one that was replaced by an upgrade is still ours.
+std::string ProgramOf(pid_t pid) {
+  char path[PATH_MAX];
+  const ssize_t n = readlink(absl::StrCat("/proc/", pid, "/exe").c_str(), path, sizeof(path));
+  if (n <= 0) return "";
+  absl::string_view text(path, static_cast<size_t>(n));
+  absl::ConsumeSuffix(&text, " (deleted)");
+  return std::string(text.substr(text.rfind('/') + 1));
+}
+
+// The supervisor holds a lock on its own pid file as long as it lives.
+bool HoldsLock(pid_t pid, const std::string& file) {
+  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  const bool held = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_pid == pid;
+  close(fd);
+  return held;
+}
+
+// Whether the process had been started when the file was written. Two wall-clock readings of one machine, some seconds of doubt.
+bool OlderThanFile(int64_t start_ticks, const std::string& file) {
+  constexpr int64_t kDoubtMs = 5'000;
+  struct stat written;
+  if (stat(file.c_str(), &written) != 0) return false;
+  RealClock clock;
+  const int64_t age_ms = clock.NowSteadyMs() - start_ticks * 1000 / sysconf(_SC_CLK_TCK);
+  return clock.NowUtcMs() - age_ms <= static_cast<int64_t>(written.st_mtim.tv_sec) * 1000 + kDoubtMs;
+}
+
+}  // namespace
+
+std::optional<LocalProcess> FindProcess(const std::string& pid_file, const std::string& program) {
+  const auto text = ReadFile(pid_file, 4096);
+  if (!text.ok()) return std::nullopt;
+  const std::vector<std::string> words = absl::StrSplit(*text, absl::ByAnyChar(" \n\t"), absl::SkipEmpty());
+  LocalProcess process;
+  if (words.empty() || !absl::SimpleAtoi(words[0], &process.pid) || process.pid <= 1) return std::nullopt;
+  const auto ticks = ProcessStartTicks(process.pid);
+  if (!ticks.ok()) return std::nullopt;
+  process.start_ticks = *ticks;
+  int64_t recorded = 0;
+  const bool same = words.size() > 1 && absl::SimpleAtoi(words[1], &recorded) ? recorded == *ticks : HoldsLock(process.pid, pid_file) || OlderThanFile(*ticks, pid_file);
+  if (!same || !StillAlive(process) || ProgramOf(process.pid) != program) return std::nullopt;
+  return process;
+}
+
+absl::StatusOr<LocalProcess> StartProcess(const std::string& program, const std::vector<std::string>& arguments, const std::string& log_file, const std::string& pid_file, bool foreground) {
+  SpawnOptions options;
+  const std::string path = JoinPath(ExecutableFolder(), program);
+  if (!PathExists(path)) return absl::NotFoundError(absl::StrCat(program, " is not beside this program (", path, ")"));
+  options.argv = {path};
+  options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
+  if (!foreground) {
+    options.new_session = true;
+    options.cwd = "/";
+    options.stdout_path = options.stderr_path = log_file;
+  }
+  LocalProcess process;
+  ASSIGN_OR_RETURN(process.pid, Spawn(options));
+  const auto ticks = ProcessStartTicks(process.pid);
+  if (!ticks.ok()) return absl::UnavailableError(absl::StrCat(program, " ended at once", LogTail(log_file)));
+  process.start_ticks = *ticks;
+  RETURN_IF_ERROR(WritePidFile(pid_file, process));
+  return process;
+}
+
+absl::Status WritePidFile(const std::string& pid_file, const LocalProcess& process) {
+  return WriteFileAtomically(pid_file, absl::StrCat(process.pid, " ", process.start_ticks, "\n"), 0600);
+}
+
+bool StillAlive(const LocalProcess& process) { return ProcessAlive(process.pid, process.start_ticks); }
+
+void AskToEnd(const LocalProcess& process) {
+  if (StillAlive(process)) kill(process.pid, SIGTERM);
+}
+
+void KillNow(const LocalProcess& process) {
+  if (StillAlive(process)) kill(process.pid, SIGKILL);
+}
+
+std::string LogTail(const std::string& log_file) {
+  const auto text = ReadFile(log_file);
+  if (!text.ok() || text->empty()) return "";
+  std::string out = absl::StrCat("; its log ", log_file, " ends so:");
+  absl::string_view tail = absl::StripTrailingAsciiWhitespace(*text);
+  if (tail.size() > kLogTailBytes) tail.remove_prefix(tail.size() - kLogTailBytes);
+  std::vector<std::string> lines = absl::StrSplit(tail, '\n');
+  for (size_t i = lines.size() > 5 ? lines.size() - 5 : 0; i < lines.size(); ++i) absl::StrAppend(&out, "\n  ", Printable(lines[i], 400));
+  return out;
+}
+
+}  // namespace spillway::client

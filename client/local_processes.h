@@ -1,0 +1,39 @@
+// Programs of ours that run in the background of this machine, each known by a pid file: starting, finding, stopping.
+// A process is named by (pid, start time) and must run the program it should: a pid that the system gave to another is never touched.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace spillway::client {
+
+struct LocalProcess {
+  pid_t pid = 0;
+  int64_t start_ticks = 0;
+};
+
+// The living process of `program` that the pid file names, or nullopt. A file with the pid alone (as daemons write it themselves) is
+// believed when the process runs the program, and holds a lock on the file or was started before the file was written.
+std::optional<LocalProcess> FindProcess(const std::string& pid_file, const std::string& program);
+
+// Starts `program` (a sibling of this executable) detached, its output appended to `log_file`, and writes the pid file.
+// In `foreground` it stays in this session and shares our output.
+absl::StatusOr<LocalProcess> StartProcess(const std::string& program, const std::vector<std::string>& arguments, const std::string& log_file, const std::string& pid_file, bool foreground);
+
+// Says which process is meant beyond doubt: its pid and when it started.
+absl::Status WritePidFile(const std::string& pid_file, const LocalProcess& process);
+
+bool StillAlive(const LocalProcess& process);
+void AskToEnd(const LocalProcess& process);   // SIGTERM
+void KillNow(const LocalProcess& process);    // SIGKILL
+
+// The last lines of a log, for an error message.
+std::string LogTail(const std::string& log_file);
+
+}  // namespace spillway::client

@@ -1,0 +1,145 @@
+#include "client/targets.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "base/limits.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "spec/validate.h"
+
+namespace spillway::client {
+namespace {
+
+absl::Status NoTarget(absl::string_view text) {
+  return absl::InvalidArgumentError(absl::StrCat("`", Printable(text, 60), "` is not a job; write 5, 1-9, 5.17, 5.17@3, last, all, or a name"));
+}
+
+absl::StatusOr<JobId> NewestJob(Api& api) {
+  v1::ListJobsRequest request;
+  request.set_page_size(1);
+  request.set_newest_first(true);
+  ASSIGN_OR_RETURN(const v1::ListJobsResponse response, api.List(request));
+  if (response.jobs_size() == 0) return absl::NotFoundError("there is no job yet, so there is no last one");
+  return response.jobs(0).job_id();
+}
+
+absl::StatusOr<JobId> JobNamed(Api& api, const std::string& name) {
+  v1::GetJobRequest request;
+  request.set_name(name);
+  auto job = api.Get(request);
+  if (absl::IsNotFound(job.status())) return absl::NotFoundError(absl::StrCat("no job is called `", Printable(name, 60), "`"));
+  RETURN_IF_ERROR(job.status());
+  return job->job_id();
+}
+
+}  // namespace
+
+absl::StatusOr<Target> ParseTarget(absl::string_view text) {
+  Target target;
+  if (text == "last" || text == "all") {
+    target.kind = text == "last" ? Target::Kind::kLast : Target::Kind::kAll;
+    return target;
+  }
+  if (const auto attempt = ParseAttemptId(text); attempt.ok()) {
+    target.attempt = *attempt;
+    target.from = target.to = attempt->job;
+    target.kind = attempt->number > 0 ? Target::Kind::kAttempt : text.find('.') != absl::string_view::npos ? Target::Kind::kTask : Target::Kind::kJobs;
+    return target;
+  }
+  if (const size_t dash = text.find('-'); dash != absl::string_view::npos && text.find_first_not_of("0123456789-") == absl::string_view::npos) {
+    const auto from = ParseTaskId(text.substr(0, dash));
+    const auto to = ParseTaskId(text.substr(dash + 1));
+    if (!from.ok() || !to.ok()) return NoTarget(text);
+    if (to->job < from->job) return absl::InvalidArgumentError(absl::StrCat("the range `", Printable(text, 60), "` ends before it begins"));
+    if (to->job - from->job >= kRangeMax) return absl::InvalidArgumentError(absl::StrCat("the range `", Printable(text, 60), "` is longer than ", kRangeMax, " jobs"));
+    target.from = from->job;
+    target.to = to->job;
+    return target;
+  }
+  if (!spec::JobNameProblem(text).empty()) return NoTarget(text);
+  target.kind = Target::Kind::kName;
+  target.name = std::string(text);
+  return target;
+}
+
+absl::StatusOr<std::vector<JobId>> ResolveJobs(Api& api, const std::vector<std::string>& texts, bool ended_too) {
+  std::vector<JobId> jobs;
+  std::set<JobId> seen;
+  const auto add = [&](JobId job) {
+    if (seen.insert(job).second) jobs.push_back(job);
+  };
+  for (const std::string& text : texts) {
+    ASSIGN_OR_RETURN(const Target target, ParseTarget(text));
+    switch (target.kind) {
+      case Target::Kind::kJobs:
+        for (JobId job = target.from; job <= target.to; ++job) add(job);
+        break;
+      case Target::Kind::kTask:
+      case Target::Kind::kAttempt:
+        return absl::InvalidArgumentError(absl::StrCat("`", text, "` is one task; a job is meant here: ", target.attempt.job));
+      case Target::Kind::kLast: {
+        ASSIGN_OR_RETURN(const JobId job, NewestJob(api));
+        add(job);
+        break;
+      }
+      case Target::Kind::kName: {
+        ASSIGN_OR_RETURN(const JobId job, JobNamed(api, target.name));
+        add(job);
+        break;
+      }
+      case Target::Kind::kAll: {
+        v1::ListJobsRequest request;
+        if (!ended_too) {
+          for (const std::string& state : LivingStates()) request.add_states(state);
+        }
+        ASSIGN_OR_RETURN(const v1::ListJobsResponse all, ListJobs(api, request, kRangeMax));
+        if (!all.next_page_token().empty()) return absl::InvalidArgumentError(absl::StrCat("`all` is more than ", kRangeMax, " jobs; give a range"));
+        for (const v1::Job& job : all.jobs()) add(job.job_id());
+        break;
+      }
+    }
+  }
+  return jobs;
+}
+
+absl::StatusOr<AttemptId> ResolveTask(Api& api, const std::string& text) {
+  ASSIGN_OR_RETURN(const Target target, ParseTarget(text));
+  switch (target.kind) {
+    case Target::Kind::kTask:
+    case Target::Kind::kAttempt: return target.attempt;
+    case Target::Kind::kJobs:
+      if (target.from == target.to) return AttemptId{target.from, 0, 0};
+      break;
+    case Target::Kind::kLast: {
+      ASSIGN_OR_RETURN(const JobId job, NewestJob(api));
+      return AttemptId{job, 0, 0};
+    }
+    case Target::Kind::kName: {
+      ASSIGN_OR_RETURN(const JobId job, JobNamed(api, target.name));
+      return AttemptId{job, 0, 0};
+    }
+    case Target::Kind::kAll: break;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("`", Printable(text, 60), "` means several jobs; one is meant here"));
+}
+
+absl::StatusOr<v1::ListJobsResponse> ListJobs(Api& api, v1::ListJobsRequest request, int64_t limit) {
+  v1::ListJobsResponse all;
+  do {
+    request.set_page_size(static_cast<int>(std::min(limits::kPageSizeMax, limit - all.jobs_size())));
+    ASSIGN_OR_RETURN(v1::ListJobsResponse page, api.List(request));
+    if (all.jobs_size() == 0) all.set_event_seq(page.event_seq());
+    for (v1::Job& job : *page.mutable_jobs()) all.mutable_jobs()->Add(std::move(job));
+    all.set_next_page_token(page.next_page_token());
+    request.set_page_token(page.next_page_token());
+  } while (!all.next_page_token().empty() && all.jobs_size() < limit);
+  return all;
+}
+
+std::vector<std::string> LivingStates() { return {"QUEUED", "HELD", "ACTIVE"}; }
+
+bool JobEnded(const v1::Job& job) { return job.state() == "SUCCEEDED" || job.state() == "FAILED" || job.state() == "CANCELLED"; }
+
+}  // namespace spillway::client

@@ -1,0 +1,41 @@
+// What people write where a job is meant: `5`, `1-9`, `5.17`, `5.17@3`, `last`, `all`, a name. Owns the forms and finding the jobs meant.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/ids.h"
+#include "client/api.h"
+
+namespace spillway::client {
+
+inline constexpr int64_t kRangeMax = 10'000;
+
+struct Target {
+  enum class Kind { kJobs, kTask, kAttempt, kLast, kAll, kName };
+  Kind kind = Kind::kJobs;
+  JobId from = 0, to = 0;   // kJobs: both ends included
+  AttemptId attempt;        // kTask, kAttempt
+  std::string name;         // kName
+};
+
+// INVALID_ARGUMENT lists the forms.
+absl::StatusOr<Target> ParseTarget(absl::string_view text);
+
+// The jobs meant by all of `texts`, in order, each once. `all` is every job that lives (and, with `ended_too`, the ended ones).
+// NOT_FOUND for a name or `last` that stands for nothing; the existence of numbers is left to the call that uses them.
+absl::StatusOr<std::vector<JobId>> ResolveJobs(Api& api, const std::vector<std::string>& texts, bool ended_too);
+
+// Exactly one task: `5` means its first. The attempt's number is 0 unless written.
+absl::StatusOr<AttemptId> ResolveTask(Api& api, const std::string& text);
+
+// Every page of a list, at most `limit` jobs. The answer's next_page_token says whether there is more.
+absl::StatusOr<v1::ListJobsResponse> ListJobs(Api& api, v1::ListJobsRequest request, int64_t limit);
+
+// States in which a job still lives.
+std::vector<std::string> LivingStates();
+bool JobEnded(const v1::Job& job);
+
+}  // namespace spillway::client

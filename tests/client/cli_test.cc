@@ -1,0 +1,163 @@
+// Words, help, usage errors and exit codes: what every verb shares.
+#include "client/cli.h"
+
+#include <fstream>
+
+#include "base/files.h"
+#include "base/status_matchers.h"
+#include "tests/client/fake_api.h"
+
+namespace spillway::client {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+TEST(Cli, HelpListsEveryVerbAndTheExitCodes) {
+  Cli cli;
+  EXPECT_EQ(cli.Run({"--help"}), 0);
+  for (const auto& verb : AllVerbs()) EXPECT_THAT(cli.out, HasSubstr("\n  " + verb->Name())) << verb->Name();
+  EXPECT_THAT(cli.out, HasSubstr("exit: 0 ok, 1 the job failed, 2 usage or invalid input, 3 not found, 4 refused, 5 unreachable."));
+  EXPECT_THAT(cli.out, HasSubstr("not built yet: update, pause,"));
+  const std::string help = cli.out;
+  EXPECT_EQ(cli.Run({"help"}), 0);
+  EXPECT_EQ(cli.out, help);
+  EXPECT_EQ(cli.Run({}), 2);
+  EXPECT_THAT(cli.out, IsEmpty());
+  EXPECT_EQ(cli.err, help);
+}
+
+TEST(Cli, EveryVerbHasHelpWithExamplesThatParse) {
+  for (const auto& verb : AllVerbs()) {
+    Cli cli;
+    EXPECT_EQ(cli.Run({verb->Name(), "--help"}), 0) << verb->Name();
+    EXPECT_THAT(cli.out, HasSubstr("Examples:\n")) << verb->Name();
+    ASSERT_FALSE(verb->Examples().empty()) << verb->Name();
+    for (const auto& [line, what] : verb->Examples()) {
+      EXPECT_THAT(cli.out, HasSubstr(line));
+      EXPECT_FALSE(what.empty());
+      if (verb->Name() == "up" || verb->Name() == "down") continue;   // they would do it
+      // The words of the example, up to what a shell would take: they must be taken by the parser.
+      std::vector<std::string> words;
+      std::istringstream stream(line);
+      for (std::string word; stream >> word && word != ">";) words.push_back(word);
+      if (words.empty() || words[0] != "spillway") continue;
+      words.erase(words.begin());
+      Cli example;
+      example.connect_error = absl::UnavailableError("nobody");
+      const int code = example.Run(words);
+      EXPECT_THAT(example.err, Not(HasSubstr("see `spillway "))) << line << "\n" << example.err;
+      EXPECT_NE(code, 1) << line;
+    }
+    EXPECT_EQ(cli.Run({"help", verb->Name()}), 0) << verb->Name();
+  }
+}
+
+TEST(Cli, UnknownVerbsAreNamedWithTheNearest) {
+  Cli cli;
+  EXPECT_EQ(cli.Run({"sumbit", "x"}), 2);
+  EXPECT_EQ(cli.err, "spillway: unknown verb `sumbit`, did you mean `submit`?\nsee `spillway --help`\n");
+  EXPECT_EQ(cli.Run({"xyzzyplugh"}), 2);
+  EXPECT_THAT(cli.err, StartsWith("spillway: unknown verb `xyzzyplugh`\n"));
+}
+
+TEST(Cli, VerbsThatAreNotBuiltAreRefusedByName) {
+  for (const std::string& verb : VerbsNotBuilt()) {
+    Cli cli;
+    EXPECT_EQ(cli.Run({verb, "--anything", "x"}), 2);
+    EXPECT_THAT(cli.err, StartsWith("spillway: `" + verb + "` is not built yet\n"));
+    EXPECT_THAT(cli.api.calls, IsEmpty());
+  }
+  Cli cli;
+  EXPECT_EQ(cli.Run({"cost", "estimate"}), 2);
+  EXPECT_EQ(cli.err, "spillway: `cost estimate` is not built yet; `cost report` is\n");
+  EXPECT_EQ(cli.Run({"checkpoints", "delete", "5"}), 2);
+  EXPECT_EQ(cli.err, "spillway: `checkpoints delete` is not built yet; `checkpoints list JOB` is\n");
+}
+
+TEST(Cli, UsageErrorsNameTheVerb) {
+  Cli cli;
+  EXPECT_EQ(cli.Run({"queue", "--al"}), 2);
+  EXPECT_THAT(cli.err, HasSubstr("--al"));
+  EXPECT_THAT(cli.err, HasSubstr("see `spillway queue --help`"));
+  EXPECT_EQ(cli.Run({"explain"}), 2);
+  EXPECT_EQ(cli.Run({"queue", "-o", "xml"}), 2);
+  EXPECT_THAT(cli.err, HasSubstr("-o xml: expected table or json"));
+  EXPECT_EQ(cli.Run({"queue", "--", "x"}), 2);
+  EXPECT_EQ(cli.Run({"queue", "--limit", "many"}), 2);
+  EXPECT_EQ(cli.Run({"--server"}), 2);
+  EXPECT_THAT(cli.api.calls, IsEmpty());
+}
+
+TEST(Cli, GlobalOptionsStandBeforeOrAfterTheVerb) {
+  Cli cli;
+  EXPECT_EQ(cli.Run({"--server", "a:1", "queue"}), 0);
+  EXPECT_EQ(cli.context.server_flag, "a:1");
+  EXPECT_EQ(cli.Run({"queue", "--server", "b:2", "--yes"}), 0);
+  EXPECT_EQ(cli.context.server_flag, "b:2");
+  EXPECT_TRUE(cli.context.yes);
+}
+
+TEST(Cli, ErrorsBecomeExitCodes) {
+  const std::vector<std::pair<absl::Status, int>> cases = {
+      {absl::InvalidArgumentError("m"), 2},    {absl::NotFoundError("m"), 3},         {absl::FailedPreconditionError("m"), 4}, {absl::ResourceExhaustedError("m"), 4},
+      {absl::UnauthenticatedError("m"), 4},    {absl::PermissionDeniedError("m"), 4}, {absl::UnimplementedError("m"), 4},      {absl::InternalError("m"), 4},
+      {absl::UnavailableError("m"), 5},        {absl::DeadlineExceededError("m"), 5}};
+  for (const auto& [status, code] : cases) {
+    Cli cli;
+    cli.api.fail["Explain"] = status;
+    EXPECT_EQ(cli.Run({"explain", "5"}), code) << status;
+    EXPECT_EQ(cli.err, "spillway: m\n");
+    EXPECT_THAT(cli.out, IsEmpty());
+  }
+  Cli cli;
+  cli.connect_error = absl::UnavailableError("nobody there");
+  EXPECT_EQ(cli.Run({"nodes"}), 5);
+  EXPECT_EQ(cli.err, "spillway: nobody there\n");
+}
+
+TEST(Cli, Version) {
+  Cli cli;
+  EXPECT_EQ(cli.Run({"--version"}), 0);
+  EXPECT_THAT(cli.out, StartsWith("spillway 0."));
+  EXPECT_EQ(cli.Run({"version", "--scheduler"}), 0);
+  EXPECT_THAT(cli.out, HasSubstr("scheduler "));
+}
+
+TEST(Cli, CompletionScriptsKnowEveryVerbAndAreTheOnesInTheTree) {
+  for (const std::string shell : {"bash", "zsh"}) {
+    Cli cli;
+    EXPECT_EQ(cli.Run({"completion", shell}), 0);
+    for (const auto& verb : AllVerbs()) EXPECT_THAT(cli.out, HasSubstr(verb->Name()));
+    EXPECT_THAT(cli.out, HasSubstr("--request-id"));
+    const char* source = getenv("SPILLWAY_SOURCE");
+    ASSERT_NE(source, nullptr) << "run by ctest";
+    const std::string path = JoinPath(source, shell == "bash" ? "scripts/completion/spillway.bash" : "scripts/completion/_spillway");
+    ASSERT_OK_AND_ASSIGN(const std::string kept, ReadFile(path));
+    EXPECT_EQ(cli.out, kept) << "write it anew: spillway completion " << shell << " > " << path;
+  }
+  Cli cli;
+  EXPECT_EQ(cli.Run({"completion", "fish"}), 2);
+  EXPECT_EQ(cli.err, "spillway: `fish`: expected bash or zsh\n");
+}
+
+TEST(Cli, AsksOnlyOnATerminal) {
+  Cli cli;
+  for (int id : {1, 2}) cli.api.jobs[id] = MakeJob(id, "a", "QUEUED");
+  EXPECT_EQ(cli.Run({"cancel", "all"}), 2);
+  EXPECT_EQ(cli.err, "spillway: Cancel 2 jobs? Say --yes.\n");
+  cli.context.in_is_terminal = true;
+  cli.in.str("n\n");
+  EXPECT_EQ(cli.Run({"cancel", "all"}), 2);
+  EXPECT_THAT(cli.err, HasSubstr("Cancel 2 jobs? [y/N] spillway: nothing was done"));
+  for (const std::string& call : cli.api.calls) EXPECT_THAT(call, StartsWith("List"));
+  cli.in.clear();
+  cli.in.str("y\n");
+  EXPECT_EQ(cli.Run({"cancel", "all"}), 0);
+  EXPECT_EQ(cli.out, "job 1: cancelled\njob 2: cancelled\n");
+}
+
+}  // namespace
+}  // namespace spillway::client

@@ -1,0 +1,92 @@
+// Where the scheduler is and which token opens it.
+#include "client/connection.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <map>
+
+#include "base/files.h"
+#include "base/status_matchers.h"
+
+namespace spillway::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ConnectionTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char path[] = "/tmp/spillway-test-XXXXXX";
+    ASSERT_NE(mkdtemp(path), nullptr);
+    home_ = path;
+    ASSERT_OK(MakeDirectories(JoinPath(home_, "run")));
+    ASSERT_OK(MakeDirectories(JoinPath(home_, "tokens")));
+  }
+  void TearDown() override { ASSERT_OK(RemoveTree(home_)); }
+  absl::StatusOr<Connection> Find(const std::string& flag = "") {
+    return FindConnection(flag, home_, [this](const char* name) { return environment_[name]; });
+  }
+  std::string home_;
+  std::map<std::string, std::string> environment_;
+};
+
+TEST_F(ConnectionTest, TheServerByFlagEnvironmentHomeDefault) {
+  ASSERT_OK_AND_ASSIGN(Connection found, Find());
+  EXPECT_EQ(found.server, "127.0.0.1:7070");
+  EXPECT_EQ(found.token, "");
+  ASSERT_OK(WriteFileAtomically(JoinPath(home_, "run/user.port"), "4321\n"));
+  ASSERT_OK_AND_ASSIGN(found, Find());
+  EXPECT_EQ(found.server, "127.0.0.1:4321");
+  ASSERT_OK(WriteFileAtomically(JoinPath(home_, "run/user.port"), "127.0.0.2:4321\n"));
+  ASSERT_OK_AND_ASSIGN(found, Find());
+  EXPECT_EQ(found.server, "127.0.0.2:4321");
+  environment_["SPILLWAY_SERVER"] = "a:1";
+  ASSERT_OK_AND_ASSIGN(found, Find());
+  EXPECT_EQ(found.server, "a:1");
+  ASSERT_OK_AND_ASSIGN(found, Find("b:2"));
+  EXPECT_EQ(found.server, "b:2");
+}
+
+TEST_F(ConnectionTest, TheTokenByEnvironmentFileHome) {
+  ASSERT_OK(WriteFileAtomically(JoinPath(home_, "tokens/user"), "home-token\n", 0600));
+  ASSERT_OK_AND_ASSIGN(Connection found, Find());
+  EXPECT_EQ(found.token, "home-token");
+  ASSERT_OK(WriteFileAtomically(JoinPath(home_, "other"), "other-token", 0600));
+  environment_["SPILLWAY_TOKEN_FILE"] = JoinPath(home_, "other");
+  ASSERT_OK_AND_ASSIGN(found, Find());
+  EXPECT_EQ(found.token, "other-token");
+  environment_["SPILLWAY_TOKEN"] = "direct";
+  ASSERT_OK_AND_ASSIGN(found, Find());
+  EXPECT_EQ(found.token, "direct");
+}
+
+TEST_F(ConnectionTest, ATokenFileOthersMayReadIsRefused) {
+  const std::string path = JoinPath(home_, "tokens/user");
+  ASSERT_OK(WriteFileAtomically(path, "t\n", 0600));
+  for (const mode_t mode : {0640, 0604, 0620, 0644}) {
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    EXPECT_THAT(Find(), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("others may use it; run chmod 600 "))) << mode;
+  }
+  ASSERT_EQ(chmod(path.c_str(), 0400), 0);
+  EXPECT_OK(Find());
+}
+
+TEST_F(ConnectionTest, ANamedTokenFileMustBeThereAndHoldOne) {
+  environment_["SPILLWAY_TOKEN_FILE"] = JoinPath(home_, "missing");
+  EXPECT_THAT(Find(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("missing")));
+  ASSERT_OK(WriteFileAtomically(JoinPath(home_, "missing"), " \n", 0600));
+  EXPECT_THAT(Find(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is empty")));
+}
+
+TEST(Connection, KnowsWhatCrossesNoNetwork) {
+  EXPECT_TRUE(IsLoopback("127.0.0.1:7070"));
+  EXPECT_TRUE(IsLoopback("localhost:1"));
+  EXPECT_TRUE(IsLoopback("[::1]:1"));
+  EXPECT_FALSE(IsLoopback("10.0.0.1:7070"));
+  EXPECT_FALSE(IsLoopback("127.0.0.1.example.org:7070"));
+  EXPECT_FALSE(IsLoopback("scheduler:7070"));
+}
+
+}  // namespace
+}  // namespace spillway::client

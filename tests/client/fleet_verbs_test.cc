@@ -1,0 +1,140 @@
+// What operators see of nodes, offers, reservations and money.
+#include "base/status_matchers.h"
+#include "tests/client/fake_api.h"
+
+namespace spillway::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+v1::Node MakeNode(int64_t id, const std::string& name, v1::NodeState state) {
+  v1::Node node;
+  node.set_node_id(id);
+  node.set_name(name);
+  node.set_state(state);
+  node.set_market(v1::SPOT);
+  node.set_provider("cloud");
+  node.mutable_total()->set_cpu_milli(4000);
+  node.mutable_free()->set_cpu_milli(1000);
+  node.set_price_micros_per_hour(1'200'000);
+  node.set_last_seen_utc_ms(kNowMs - 40'000);
+  return node;
+}
+
+TEST(Nodes, Table) {
+  Cli cli;
+  EXPECT_EQ(cli.Run({"nodes"}), 0);
+  EXPECT_EQ(cli.out, "no nodes\n");
+  v1::Node* ready = cli.api.nodes.add_nodes();
+  *ready = MakeNode(1, "gpu-1", v1::READY);
+  ready->set_connected(true);
+  ready->set_cordoned(true);
+  ready->add_attempts()->set_job_id(5);
+  ready->mutable_attempts(0)->set_attempt(2);
+  *cli.api.nodes.add_nodes() = MakeNode(2, "cloud-2", v1::READY);
+  v1::Node* lost = cli.api.nodes.add_nodes();
+  *lost = MakeNode(3, "cloud-3", v1::LOST);
+  lost->set_gone_utc_ms(kNowMs - 60'000);
+  lost->set_reason("reclaimed");
+  EXPECT_EQ(cli.Run({"nodes", "--all"}), 0);
+  EXPECT_EQ(cli.out,
+            "ID  NAME     STATE           MARKET  PROVIDER  TOTAL   FREE    PRICE/H  RUNS   SESSION         REASON\n"
+            " 1  gpu-1    READY cordoned  spot    cloud     4 cpus  1 cpus     1.20  5.0@2  connected\n"
+            " 2  cloud-2  READY           spot    cloud     4 cpus  1 cpus     1.20         silent 40s\n"
+            " 3  cloud-3  LOST            spot    cloud     4 cpus             1.20         gone 1m00s ago  reclaimed\n");
+  EXPECT_EQ(cli.api.calls.back(), "ListNodes include_gone: true page_size: 1000");
+}
+
+TEST(Nodes, DescribeFindsByNameOrNumberTheOneThatLives) {
+  Cli cli;
+  *cli.api.nodes.add_nodes() = MakeNode(9, "gpu-1", v1::RELEASED);
+  *cli.api.nodes.add_nodes() = MakeNode(4, "gpu-1", v1::READY);
+  EXPECT_EQ(cli.Run({"describe", "node", "gpu-1"}), 0);
+  EXPECT_THAT(cli.out, HasSubstr("node 4  gpu-1  READY\n  provider    cloud\n  market      spot, 1.20 an hour\n"));
+  EXPECT_THAT(cli.out, HasSubstr("session     silent for 40s"));
+  EXPECT_EQ(cli.Run({"describe", "node", "9"}), 0);
+  EXPECT_THAT(cli.out, HasSubstr("node 9  gpu-1  RELEASED"));
+  EXPECT_EQ(cli.Run({"describe", "node", "gpu-2"}), 3);
+  EXPECT_EQ(cli.err, "spillway: no node is called `gpu-2`, did you mean `gpu-1`?\n");
+}
+
+TEST(Nodes, Actions) {
+  Cli cli;
+  EXPECT_EQ(cli.Run({"cordon", "gpu-1"}), 0);
+  EXPECT_EQ(cli.out, "gpu-1: takes nothing new\n");
+  EXPECT_EQ(cli.Run({"uncordon", "gpu-1"}), 0);
+  EXPECT_EQ(cli.Run({"drain", "gpu-1", "--grace", "5m"}), 0);
+  EXPECT_THAT(cli.api.calls, ElementsAre("Cordon node: \"gpu-1\" on: true", "Cordon node: \"gpu-1\"", "Drain node: \"gpu-1\" grace_ms: 300000"));
+  EXPECT_EQ(cli.Run({"drain", "gpu-1", "--grace", "soon"}), 2);
+}
+
+TEST(Offers, Table) {
+  Cli cli;
+  EXPECT_EQ(cli.Run({"offers"}), 0);
+  EXPECT_THAT(cli.out, HasSubstr("no offers"));
+  v1::Offer* offer = cli.api.offers.add_offers();
+  offer->set_provider("cloud");
+  offer->set_name("a100-spot");
+  offer->set_market(v1::SPOT);
+  offer->set_zone("z1");
+  offer->mutable_resources()->set_cpu_milli(8000);
+  offer->set_price_micros_per_hour(900'000);
+  offer->set_billing_increment_ms(1000);
+  offer->set_billing_minimum_ms(60'000);
+  offer->set_notice_ms(120'000);
+  offer->set_capacity(-1);
+  offer->set_preemptions(3);
+  offer->set_backoff_until_utc_ms(kNowMs + 90'000);
+  offer->set_backoff_reason("preempted");
+  EXPECT_EQ(cli.Run({"offers", "--provider", "cloud"}), 0);
+  EXPECT_EQ(cli.out,
+            "PROVIDER  OFFER      MARKET  ZONE  RESOURCES  PRICE/H  BILLED                  NOTICE  CAPACITY  PREEMPTED  USABLE\n"
+            "cloud     a100-spot  spot    z1    8 cpus        0.90  per 1s, at least 1m00s  2m00s          ?          3  in 1m30s: preempted\n");
+  EXPECT_EQ(cli.api.calls.back(), "ListOffers provider: \"cloud\"");
+}
+
+TEST(Reservations, Table) {
+  Cli cli;
+  v1::Reservation* reservation = cli.api.reservations.add_reservations();
+  reservation->set_name("base");
+  reservation->add_nodes("n1");
+  reservation->add_nodes("n2");
+  reservation->set_from_utc_ms(1767225600000);
+  reservation->set_price_micros_per_hour(1'200'000);
+  EXPECT_EQ(cli.Run({"reservations"}), 0);
+  EXPECT_EQ(cli.out,
+            "NAME  NODES  FROM                  TO    PRICE/H OF A NODE\n"
+            "base  n1 n2  2026-01-01 00:00:00Z  open               1.20\n");
+}
+
+TEST(Cost, Report) {
+  Cli cli;
+  v1::JobCost* job = cli.api.cost.add_jobs();
+  job->set_job_id(5);
+  job->set_name("bert");
+  job->set_run_ms(390'000);
+  job->set_spot_micros(123'400);
+  cli.api.cost.set_burst_micros(150'000);
+  cli.api.cost.set_idle_micros(20'000);
+  cli.api.cost.set_overhead_micros(6'600);
+  cli.api.cost.set_reserved_used_micros(400'000);
+  cli.api.cost.set_total_micros(550'000);
+  cli.api.cost.set_running_estimate_micros(10'000);
+  EXPECT_EQ(cli.Run({"cost", "report", "--from", "2026-01-01T00:00:00Z"}), 0);
+  EXPECT_EQ(cli.out,
+            "JOB  NAME    RAN    SPOT\n"
+            "  5  bert  6m30s  0.1234\n"
+            "\n"
+            "burst (spot and on demand)    0.15\n"
+            "  of it idle                  0.02\n"
+            "  of it overhead            0.0066  boot, fencing, billing increments\n"
+            "reserved, used by jobs        0.40  at the amortised price\n"
+            "total                         0.55\n"
+            "running, not charged yet      0.01  not in the total\n");
+  EXPECT_THAT(cli.api.calls, ElementsAre("CostReport from_utc_ms: 1767225600000"));
+  EXPECT_EQ(cli.Run({"cost", "report", "--to", "tomorrow"}), 2);
+}
+
+}  // namespace
+}  // namespace spillway::client
