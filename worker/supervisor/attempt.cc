@@ -285,7 +285,7 @@ void Attempt::RecordStop(const StopOrder& order) {
   facts_.stop_withdrawn = false;
   facts_.stop_cause = order.cause;
   facts_.stop_initiator = order.initiator;
-  facts_.stop_detail = order.detail.substr(0, frames::kDetailBytesMax);
+  facts_.stop_detail = order.detail;
 }
 
 bool Attempt::WriteNotice(const std::string& reason, int64_t kill_at_ms) {

@@ -18,7 +18,12 @@ namespace spillway::supervisor {
 namespace {
 
 constexpr size_t kInventoryBytes = 256 << 10;
+constexpr size_t kReasonBytesMax = 64;
 constexpr char kBuild[] = "0.1.0";
+
+// Text of a peer goes into logs, notice files and events: without control characters, and bounded.
+std::string Word(absl::string_view text) { return Printable(text, kReasonBytesMax); }
+std::string Detail(absl::string_view text) { return Printable(text, frames::kDetailBytesMax); }
 
 StopOrder LeaseOrder(const Lease& lease, absl::string_view detail) {
   return {EndCause::kFenced, Initiator::kNode, "lease", std::string(detail), lease.kill_ms()};
@@ -127,7 +132,7 @@ absl::Status Supervisor::Stop(const frames::Stop& stop) {
   ASSIGN_OR_RETURN(Attempt * attempt, Find(stop.key));
   const int64_t now = context_.clock->NowSteadyMs();
   const int64_t grace_ms = std::clamp<int64_t>(stop.grace_ms < 0 ? attempt->grace_ms() : stop.grace_ms, 0, int64_t{1} << 53);
-  StopOrder order{stop.cause, stop.initiator, stop.reason.empty() ? LowerName(stop.cause) : stop.reason, stop.detail, now + grace_ms};
+  StopOrder order{stop.cause, stop.initiator, stop.reason.empty() ? LowerName(stop.cause) : Word(stop.reason), Detail(stop.detail), now + grace_ms};
   if (stop.deadline_boottime_ms > 0) order.kill_at_ms = std::min(order.kill_at_ms, stop.deadline_boottime_ms);
   attempt->Stop(order);
   return absl::OkStatus();
@@ -135,7 +140,7 @@ absl::Status Supervisor::Stop(const frames::Stop& stop) {
 
 absl::Status Supervisor::Kill(const frames::Kill& kill) {
   ASSIGN_OR_RETURN(Attempt * attempt, Find(kill.key));
-  attempt->Kill({kill.cause, kill.initiator, LowerName(kill.cause), kill.detail, 0});
+  attempt->Kill({kill.cause, kill.initiator, LowerName(kill.cause), Detail(kill.detail), 0});
   return absl::OkStatus();
 }
 
@@ -143,7 +148,7 @@ absl::Status Supervisor::Kill(const frames::Kill& kill) {
 absl::Status Supervisor::Notice(const frames::Notice& notice) {
   if (notice.deadline_boottime_ms <= 0) return absl::InvalidArgumentError("notice.deadline_boottime_ms: required");
   notice_until_ms_ = notice.deadline_boottime_ms;
-  const StopOrder order{EndCause::kPreempted, notice.initiator, notice.reason.empty() ? "notice" : notice.reason, "the node will be taken", notice.deadline_boottime_ms};
+  const StopOrder order{EndCause::kPreempted, notice.initiator, notice.reason.empty() ? "notice" : Word(notice.reason), "the node will be taken", notice.deadline_boottime_ms};
   const std::vector<Attempt*> living = Living();
   for (Attempt* attempt : living) attempt->ShowNotice(order);
   for (Attempt* attempt : living) attempt->Stop(order);
