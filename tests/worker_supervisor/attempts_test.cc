@@ -151,7 +151,6 @@ TEST_P(AttemptTest, TheWholeSessionGetsTheSignal) {
                         "set -m; sh -c 'trap \"touch $DIR/child; exit 0\" TERM; touch $DIR/ready; while :; do sleep 0.01; done' &"
                         "trap : TERM; wait; wait; exit 0"));
   ASSERT_TRUE(node_.WaitForFile("ready"));
-  if (GetParam() == "reaper") return;  // a reaper signals the main process's group only
   ASSERT_OK(node_.Answer(node_.client().Stop({"cluster/a"})));
   node_.WaitExit("a");
   EXPECT_TRUE(PathExists(node_.Path("child")));

@@ -24,6 +24,15 @@ void CloseAllBut(int status_fd) {
   syscall(SYS_close_range, static_cast<unsigned>(status_fd) + 1, ~0u, 0u);
 }
 
+// To the main process's group, and to the other groups of its session. It is not reaped yet, so its number is still its own.
+void SignalSession(pid_t main, int signal) {
+  // Before its setsid the child has no group of its own yet.
+  if (kill(-main, signal) != 0) kill(main, signal);
+  for (const pid_t pid : DescendantsOf(getpid(), Parents())) {
+    if (pid != main && getpgid(pid) != main && getsid(pid) == main) kill(pid, signal);
+  }
+}
+
 }  // namespace
 
 void RunReaper(const ReaperPipes& pipes, const std::function<void(pid_t reaper)>& become) {
@@ -59,8 +68,7 @@ void RunReaper(const ReaperPipes& pipes, const std::function<void(pid_t reaper)>
     if (signal == SIGRTMIN && info.si_value.sival_int == kReaperKillTree) {
       killing = true;
     } else if (signal == SIGRTMIN && info.si_value.sival_int > 0 && main_lives) {
-      // Not reaped yet, so the number is still its own.
-      if (kill(-main, info.si_value.sival_int) != 0) kill(main, info.si_value.sival_int);
+      SignalSession(main, info.si_value.sival_int);
     }
     int status = 0;
     rusage usage = {};
