@@ -235,7 +235,7 @@ void EngineThread::RunStore() {
 }
 
 bool EngineThread::CommitDurably(const store::Batch& batch) {
-  while (true) {
+  for (int tries = 0;; ++tries) {
     const absl::Status status = store_->Commit(batch);
     if (!status.ok() && !absl::IsResourceExhausted(status)) {
       Fatal(status);
@@ -247,7 +247,7 @@ bool EngineThread::CommitDurably(const store::Batch& batch) {
     commits_.push_back({batch.seq, status, store_->DiskLow()});
     engine_wakes_.Signal();
     if (status.ok()) return true;
-    LOG(WARNING) << "the disk is full, turn " << batch.seq << " waits: " << status.ToString();
+    if (tries == 0) LOG(WARNING) << "the disk is full, turn " << batch.seq << " waits: " << status.ToString();
     if (engine_done_) return false;
     store_wakes_.WaitForMs(&mutex_, options_.disk_retry_ms);
     if (engine_done_) return false;

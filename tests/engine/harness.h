@@ -2,6 +2,7 @@
 // Records everything that leaves the engine, in order.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <string>
@@ -49,6 +50,7 @@ class Harness : public SessionSink, public EffectSink {
   bool Step() {
     auto batch = engine->Step(now_ms);
     if (!batch.has_value()) return false;
+    if (keep_states) states[batch->seq] = store::EncodeState(engine->state());
     batches.push_back(*std::move(batch));
     return true;
   }
@@ -57,6 +59,8 @@ class Harness : public SessionSink, public EffectSink {
     const store::Batch batch = std::move(batches.front());
     batches.pop_front();
     ASSERT_OK(store->Commit(batch));
+    committed_seq = batch.seq;
+    for (const core::Job& job : batch.jobs) jobs[job.id] = job;
     engine->Committed(batch.seq);
   }
   void Run() {
@@ -155,6 +159,11 @@ class Harness : public SessionSink, public EffectSink {
   std::unique_ptr<store::SqliteStore> store;
   std::unique_ptr<Engine> engine;
   std::deque<store::Batch> batches;          // made, not committed
+
+  int64_t committed_seq = 0;
+  std::map<JobId, core::Job> jobs;           // newest committed value of each, ended ones too
+  bool keep_states = false;
+  std::map<int64_t, std::string> states;     // seq -> the state after that turn, encoded
 
   std::map<int64_t, WelcomeOrder> welcomes;
   std::map<int64_t, absl::Status> refused;

@@ -1,7 +1,8 @@
 // A file system for SQLite that lives in memory and fails as told: power loss that forgets what was not synced, a crash at the k-th call, a full disk.
-// Registered with SQLite under `name` for the life of the object. Single-threaded; one connection a file (locks are not kept).
+// Registered with SQLite under `name` for the life of the object. One thread uses it at a time (SetFull may come from another); one connection a file (locks are not kept).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -64,7 +65,7 @@ class FaultVfs {
   Fault fault_ = Fault::kNone;
   bool tripped_ = false;
   bool dead_ = false;
-  bool full_ = false;
+  std::atomic<bool> full_ = false;
 };
 
 }  // namespace spillway::testing
