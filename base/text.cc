@@ -29,6 +29,13 @@ size_t EditDistance(absl::string_view a, absl::string_view b, size_t limit) {
   return row[b.size()];
 }
 
+// Bytes that both begin with.
+size_t CommonPrefix(absl::string_view a, absl::string_view b) {
+  size_t n = 0;
+  while (n < a.size() && n < b.size() && a[n] == b[n]) ++n;
+  return n;
+}
+
 // The length of the UTF-8 sequence at the front of `text` and its code point; 0 when it is not well-formed.
 size_t DecodeUtf8(absl::string_view text, uint32_t* code_point) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -57,12 +64,16 @@ bool IsHarmless(uint32_t c) {
 std::string NearestName(absl::string_view name, const std::vector<std::string>& candidates) {
   const size_t limit = std::max<size_t>(2, name.size() / 3);
   size_t best_distance = limit + 1;
+  size_t best_prefix = 0;
   const std::string* best = nullptr;
   for (const std::string& candidate : candidates) {
-    if (best_distance == 0) break;
-    const size_t distance = EditDistance(name, candidate, best_distance - 1);
-    if (distance >= best_distance) continue;
+    const size_t distance = EditDistance(name, candidate, std::min(best_distance, limit));
+    if (distance > limit || distance > best_distance) continue;
+    // Of equally near names the one that begins alike: people misspell ends sooner than beginnings (cpu is cpus, not gpu).
+    const size_t prefix = CommonPrefix(name, candidate);
+    if (distance == best_distance && prefix <= best_prefix) continue;
     best_distance = distance;
+    best_prefix = prefix;
     best = &candidate;
   }
   return best == nullptr ? std::string() : *best;

@@ -8,7 +8,7 @@
 
 namespace spillway {
 
-// The candidate with the least edit distance, or "" when none is near (distance > max(2, length / 3)). Ties: first in the list.
+// The candidate with the least edit distance, or "" when none is near (distance > max(2, length / 3)). Ties: the longer common beginning, then the first in the list.
 std::string NearestName(absl::string_view name, const std::vector<std::string>& candidates);
 
 // Replaces control characters by \xNN and cuts at `limit` bytes with "..." so that hostile text cannot harm a terminal or log.

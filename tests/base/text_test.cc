@@ -28,7 +28,9 @@ TEST(NearestNameTest, NothingNearIsNothing) {
   EXPECT_EQ(NearestName(std::string(1 << 20, 'x'), kKeys), "");
 }
 
-TEST(NearestNameTest, TiesGoToTheFirst) {
+TEST(NearestNameTest, TiesGoToTheOneThatBeginsAlikeThenToTheFirst) {
+  EXPECT_EQ(NearestName("cpu", {"gpu", "cpus"}), "cpus");
+  EXPECT_EQ(NearestName("gpus", {"cpus", "gpu"}), "gpu");
   EXPECT_EQ(NearestName("cat", {"bat", "hat"}), "bat");
   EXPECT_EQ(NearestName("cat", {"hat", "bat"}), "hat");
   EXPECT_EQ(NearestName("cat", {"hats", "bat"}), "bat");  // but a nearer one wins

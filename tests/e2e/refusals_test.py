@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Bad input: the documented message and exit code, and nothing half-applied."""
+import os
+import unittest
+
+from support import Cluster, ClusterTest
+
+
+class Refusals(ClusterTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.cluster.start_worker("n1", "cpus=2,memory=2GB,gpu=none")
+
+    def setUp(self):
+        self.before = len(self.cluster.ask("queue", "--all").get("jobs", []))
+
+    def refused(self, text, code, *words, flags=()):
+        path = self.cluster.path("bad.yaml")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(text)
+        done = self.cluster.cli("submit", path, *flags)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+        self.assertEqual(len(self.cluster.ask("queue", "--all").get("jobs", [])), self.before, "nothing may be half-applied")
+
+    def test_unknown_key(self):
+        self.refused("name: a\ncommand: ['true']\nresources: {cpu: 1}\n", 2, "bad.yaml:3", "cpus")
+
+    def test_duplicate_key(self):
+        self.refused("name: a\ncommand: ['true']\nname: b\n", 2, "bad.yaml:3", "name")
+
+    def test_wrong_type(self):
+        self.refused("name: a\ncommand: ['true']\npriority: high\n", 2, "bad.yaml:3", "priority")
+
+    def test_octal_looking_number(self):
+        self.refused("name: a\ncommand: ['true']\npriority: 010\n", 2, "bad.yaml:3")
+
+    def test_not_built_yet_is_refused_by_name(self):
+        self.refused("name: a\ncommand: ['true']\narray: {count: 10}\n", 2, "bad.yaml:3", "array", "not built yet")
+        self.refused("name: a\ncommand: ['true']\nresources: {nodes: 2}\n", 2, "bad.yaml:3", "nodes", "not built yet")
+
+    def test_never_fits(self):
+        self.refused("name: a\ncommand: ['true']\nresources: {gpu: {model: H100, count: 8}}\n", 2, "never fits")
+        self.refused("name: a\ncommand: ['true']\nresources: {cpus: 64}\n", 2, "never fits")
+
+    def test_no_command(self):
+        self.refused("name: a\n", 2, "command")
+
+    def test_five_megabytes(self):
+        self.refused("name: a\ncommand: ['true']\nenv: {BIG: '" + "x" * (5 << 20) + "'}\n", 2, "larger than")
+
+    def test_the_same_request_again(self):
+        path = self.cluster.path("twice.yaml")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write("name: twice\ncommand: ['true']\n")
+        first = self.cluster.ask("submit", path, "--request-id", "r-1")
+        again = self.cluster.ask("submit", path, "--request-id", "r-1")
+        self.assertEqual(first["job_ids"], again["job_ids"])
+        self.assertTrue(again["repeated_request"])
+        with open(path, "w", encoding="utf-8") as out:
+            out.write("name: other\ncommand: ['true']\n")
+        self.assertEqual(self.cluster.cli("submit", path, "--request-id", "r-1").returncode, 4)
+        self.assertEqual(len(self.cluster.ask("queue", "--all")["jobs"]), self.before + 1)
+
+    def test_wrong_ids(self):
+        for verb in ("describe", "explain", "logs", "cancel", "preempt", "wait"):
+            done = self.cluster.cli(verb, "4711")
+            self.assertEqual(done.returncode, 3, verb + ": " + done.stderr)
+            self.assertIn("4711", done.stderr)
+        self.assertEqual(self.cluster.cli("cancel", "no-such-name").returncode, 3)
+
+    def test_no_server(self):
+        done = self.cluster.cli("queue", "--server", "127.0.0.1:1")
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn("127.0.0.1:1", done.stderr)
+
+    def test_wrong_token(self):
+        done = self.cluster.cli("queue", env={"SPILLWAY_TOKEN": "0" * 64})
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("token", done.stderr)
+
+    def test_a_token_that_others_can_read(self):
+        path = self.cluster.path("tokens", "user")
+        os.chmod(path, 0o644)
+        try:
+            done = self.cluster.cli("queue")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("chmod", done.stderr)
+        finally:
+            os.chmod(path, 0o600)
+
+    def test_a_verb_that_is_not_built(self):
+        done = self.cluster.cli("sweep", "create")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("sweep", done.stderr)
+
+    def test_a_misspelt_verb(self):
+        done = self.cluster.cli("quue")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("queue", done.stderr)
+
+
+class Configuration(unittest.TestCase):
+    def start(self, text):
+        cluster = Cluster()
+        self.addCleanup(cluster.close)
+        with open(cluster.path("config.yaml"), "w", encoding="utf-8") as out:
+            out.write(text)
+        process = cluster.spawn("spillwayd", ["/usr/bin/env", os.path.join(os.environ["SPILLWAY_BIN"], "spillwayd"), "--home", cluster.home])
+        code = process.wait(timeout=20)
+        with open(cluster.path("run", "spillwayd.log"), encoding="utf-8") as log:
+            return code, log.read()
+
+    def test_unknown_key(self):
+        code, log = self.start("lisen: {user: '127.0.0.1:0'}\n")
+        self.assertEqual(code, 2)
+        self.assertIn("config.yaml:1", log)
+        self.assertIn("listen", log)
+
+    def test_an_address_that_is_not_loopback(self):
+        code, log = self.start("listen: {user: '0.0.0.0:0', worker: '127.0.0.1:0', http: '127.0.0.1:0'}\n")
+        self.assertEqual(code, 2)
+        self.assertIn("loopback", log)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,194 @@
+"""A Spillway of its own for each test: real binaries, loopback, free ports, a home in a temporary folder; nothing is left running.
+
+Owns starting and stopping by process id; never waits a fixed time: `wait_for` polls a condition with a bound.
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+BIN = os.environ.get("SPILLWAY_BIN", os.path.join(os.path.dirname(__file__), "../../build/bin"))
+ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
+
+
+def program(name):
+    return os.path.join(BIN, name)
+
+
+def number(value):
+    """Protobuf's JSON writes 64-bit integers as text."""
+    return int(value or 0)
+
+
+def wait_for(what, condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds:.0f} s for {what}")
+        time.sleep(0.02)
+
+
+def read_text(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as source:
+            return source.read()
+    except OSError:
+        return ""
+
+
+def processes_of(home):
+    """Living processes whose command line or environment names this home."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        if int(pid) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as source:
+                if source.read().rsplit(")", 1)[1].split()[0] == "Z":
+                    continue
+            with open(f"/proc/{pid}/cmdline", "rb") as command, open(f"/proc/{pid}/environ", "rb") as environment:
+                text = command.read() + environment.read()
+        except (OSError, IndexError):
+            continue
+        if home.encode() in text:
+            found.append(int(pid))
+    return found
+
+
+class Cluster:
+    """A scheduler and static workers."""
+
+    def __init__(self):
+        self.home = tempfile.mkdtemp(prefix="spillway-e2e-")
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("SPILLWAY_")}
+        self.env["SPILLWAY_HOME"] = self.home
+        self.scheduler = None
+        self.workers = {}
+        os.makedirs(self.path("run"), exist_ok=True)
+        self.write_config()
+
+    def path(self, *parts):
+        return os.path.join(self.home, *parts)
+
+    def write_config(self, user=0, worker=0, more=""):
+        with open(self.path("config.yaml"), "w", encoding="utf-8") as out:
+            out.write(f'listen: {{user: "127.0.0.1:{user}", worker: "127.0.0.1:{worker}", http: "127.0.0.1:0"}}\nlease: {{renew_every: 500ms}}\n{more}')
+
+    def spawn(self, name, argv):
+        with open(self.path("run", name + ".log"), "ab") as log:
+            return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env, start_new_session=True)
+
+    def start_scheduler(self):
+        for name in ("user", "worker"):
+            if os.path.exists(self.path("run", name + ".port")):
+                os.remove(self.path("run", name + ".port"))
+        self.scheduler = self.spawn("spillwayd", [program("spillwayd"), "--home", self.home])
+        wait_for("the scheduler", lambda: self.scheduler.poll() is not None or read_text(self.path("run", "user.port")))
+        if self.scheduler.poll() is not None:
+            raise AssertionError("spillwayd ended: " + read_text(self.path("run", "spillwayd.log"))[-500:])
+        # From now on the same ports: workers and clients find it again.
+        self.write_config(read_text(self.path("run", "user.port")).strip(), read_text(self.path("run", "worker.port")).strip())
+
+    def kill_scheduler(self):
+        self.scheduler.send_signal(signal.SIGKILL)
+        self.scheduler.wait()
+
+    def start_worker(self, name, resources="cpus=2,memory=2GB,gpu=none", ready=True):
+        home = self.path("nodes", name)
+        os.makedirs(home, mode=0o700, exist_ok=True)
+        self.workers[name] = self.spawn(name, [
+            program("spillway-worker"), "--home", home, "--server", "127.0.0.1:" + read_text(self.path("run", "worker.port")).strip(), "--token-file",
+            self.path("tokens", "worker"), "--node-name", name, "--provider", "static", "--market", "reserved", "--resources", resources])
+        if ready:
+            wait_for(f"node {name}", lambda: any(n["name"] == name and n["state"] == "READY" and n.get("connected") for n in self.nodes()))
+
+    def cli(self, *arguments, env=None, timeout=120):
+        return subprocess.run([program("spillway"), *arguments], env={**self.env, **(env or {})}, capture_output=True, text=True, timeout=timeout,
+                              stdin=subprocess.DEVNULL)
+
+    def ok(self, *arguments):
+        done = self.cli(*arguments)
+        if done.returncode != 0:
+            raise AssertionError(f"spillway {' '.join(arguments)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def ask(self, *arguments):
+        return json.loads(self.ok(*arguments, "-o", "json"))
+
+    def nodes(self):
+        done = self.cli("nodes", "-o", "json")
+        return json.loads(done.stdout).get("nodes", []) if done.returncode == 0 else []
+
+    def job(self, job_id):
+        return self.ask("describe", str(job_id))
+
+    def task(self, job_id):
+        tasks = self.job(job_id).get("tasks", [])
+        return tasks[0] if tasks else {}
+
+    def attempts(self, job_id):
+        return self.task(job_id).get("attempts", [])
+
+    def submit(self, text, *flags):
+        path = self.path("job.yaml")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(text)
+        return number(self.ask("submit", path, *flags)["job_ids"][0])
+
+    def wait_state(self, job_id, states=ENDED, seconds=90.0):
+        states = (states,) if isinstance(states, str) else states
+        return wait_for(f"job {job_id} to be {states}", lambda: (lambda s: s if s in states else None)(self.job(job_id)["state"]), seconds)
+
+    def wait_running(self, job_id, seconds=60.0):
+        return wait_for(f"job {job_id} to run", lambda: next((a for a in self.attempts(job_id) if a["state"] == "RUNNING"), None), seconds)
+
+    def close(self):
+        for process in [*self.workers.values(), self.scheduler]:
+            if process and process.poll() is None:
+                process.terminate()
+        for process in [*self.workers.values(), self.scheduler]:
+            if process:
+                try:
+                    process.wait(timeout=15)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+        # Supervisors outlive their workers by design; SIGTERM makes them stop their attempts and leave.
+        for name in self.workers:
+            pid = read_text(self.path("nodes", name, "supervisor.pid")).split()
+            if pid and int(pid[0]) in processes_of(self.home):
+                os.kill(int(pid[0]), signal.SIGTERM)
+        left = []
+        end = time.monotonic() + 40
+        while time.monotonic() < end:
+            left = processes_of(self.home)
+            if not left:
+                break
+            time.sleep(0.05)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.home, ignore_errors=True)
+        return left
+
+
+class ClusterTest(unittest.TestCase):
+    """One cluster a test class."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster()
+        cls.addClassCleanup(cls.close_cluster)
+        cls.cluster.start_scheduler()
+
+    @classmethod
+    def close_cluster(cls):
+        left = cls.cluster.close()
+        if left:
+            raise AssertionError(f"processes left over: {left}")
