@@ -222,12 +222,18 @@ def living_attempt(task):
     return attempts[-1] if attempts and attempts[-1].get("state") in ("OFFERED", "STARTING", "RUNNING", "STOPPING") else None
 
 
-def step_of(job):
+def step_of(job, seen={}):
+    """The newest step of the newest attempt. A scheduler that just started has heard no progress yet: what was seen before still holds."""
     task = task_of(job)
-    step = number(task.get("progress", {}).get("step"))
-    for attempt in task.get("attempts", []):
-        step = max(step, number(attempt.get("from_step")))
-    return STEPS if job.get("state") == "SUCCEEDED" else step
+    attempts = task.get("attempts", [])
+    if job.get("state") == "SUCCEEDED":
+        return STEPS
+    if not attempts:
+        return 0
+    attempt = (job["job_id"], len(attempts))
+    step = max(number(task.get("progress", {}).get("step")), number(attempts[-1].get("from_step")), seen.get(attempt, 0))
+    seen[attempt] = step
+    return step
 
 
 class Table:
@@ -366,12 +372,25 @@ def all_on_demand_micros(jobs):
     return total
 
 
+def ancestors():
+    pids, pid = set(), os.getpid()
+    while pid > 0:
+        pids.add(pid)
+        try:
+            with open(f"/proc/{pid}/stat") as source:
+                pid = int(source.read().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            break
+    return pids
+
+
 def leftovers(stage):
     """Processes of this demo that still run: their command line or environment names its home."""
     marker = stage.home.encode()
+    ours = ancestors()   # whoever started the demo may have named its home
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        if int(pid) == os.getpid():
+        if int(pid) in ours:
             continue
         try:
             text = open(f"/proc/{pid}/cmdline", "rb").read() + open(f"/proc/{pid}/environ", "rb").read()
@@ -457,7 +476,8 @@ def tell(stage, rng, seed, data, report):
     stage.wait_for("the cloud to be empty", lambda: not billing(stage), 60)
     jobs = [stage.ask("describe", str(job_id)) for job_id in sorted(commands)]
     cost = stage.ask("cost", "report")
-    reclaims = [i for i in instances(stage) if i.get("end_reason", "").startswith("reclaimed")]
+    # An instance that was given back after its notice counts: it was being taken away.
+    reclaims = [i for i in instances(stage) if (i.get("end_reason") or "").startswith("reclaimed") or i.get("announced_after_ms") is not None]
     hashes = {job_id: final_hash(stage, job_id) for job_id in commands}
     report["billing_instances"] = len(billing(stage))
     stage.stop()
@@ -474,7 +494,7 @@ def tell(stage, rng, seed, data, report):
                                "weights_sha256": hashes[job_id], "reference_sha256": references[job_id]})
     report["bill"] = {"total_micros": number(cost.get("total_micros")), "all_on_demand_micros": all_on_demand_micros(jobs)}
     report["reclaims"] = len(reclaims)
-    report["reclaims_without_notice"] = sum(i["end_reason"] == "reclaimed_without_notice" for i in reclaims)
+    report["reclaims_without_notice"] = sum(i.get("end_reason") == "reclaimed_without_notice" for i in reclaims)
     report["scheduler_restarts"] = restarts
     report["ok"] = (all(j["state"] == "SUCCEEDED" and j["weights_sha256"] and j["weights_sha256"] == j["reference_sha256"] for j in report["jobs"])
                     and report["billing_instances"] == 0 and restarts == 1)

@@ -93,7 +93,11 @@ absl::StatusOr<core::Reply> Engine::Apply(const core::Command& command, Turn* tu
   auto admission = core::Admit(state_, command, now_ms_, options_.policy);
   if (!admission.ok()) return admission.status();
   for (core::Event& event : admission->events) {
-    if (const auto* ended = std::get_if<core::AttemptEnded>(&event)) ForgetAttempt(ended->attempt, said_by, turn);
+    if (auto* ended = std::get_if<core::AttemptEnded>(&event)) {
+      // A lost node cannot say how far it came: the last progress heard is what is known.
+      if (const auto heard = soft_.progress.find(ended->attempt); heard != soft_.progress.end()) ended->to_step = std::max(ended->to_step, heard->second.step);
+      ForgetAttempt(ended->attempt, said_by, turn);
+    }
     core::Reduce(&state_, event, now_ms_, &turn->changes);
     turn->events.push_back(std::move(event));
   }

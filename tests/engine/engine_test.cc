@@ -220,6 +220,7 @@ TEST(EngineTest, ASilentStaticNodeIsLostWhenItsLeaseHasLapsedAndNotBefore) {
   const JobId job = h.SubmitJob(Cpu());
   h.engine->Reports(1, {h.Said({job, 0, 1}, Kind::kAccepted, node), h.Said({job, 0, 1}, Kind::kStarted, node)});
   h.Run();
+  h.engine->Progressed(1, {job, 0, 1}, {.step = 17, .total = 100});
   h.engine->Closed(1);
   h.Pass(limits::kLeaseMs + limits::kLeaseGraceMs - kSecond);
   EXPECT_NE(core::FindNode(h.engine->state(), node), nullptr);
@@ -230,6 +231,7 @@ TEST(EngineTest, ASilentStaticNodeIsLostWhenItsLeaseHasLapsedAndNotBefore) {
   // The end is sealed before anything else is offered.
   ASSERT_EQ(h.seals.size(), 1u);
   EXPECT_EQ(h.seals[0].checkpoint_dir, "cluster/1/0/a1");
+  EXPECT_EQ(core::FindTask(h.engine->state(), {job, 0})->history.back().to_step, 17) << "as far as was heard";
   h.Register(2, "b", Box(4));
   h.renewing = {2};
   h.Pass(5 * kMinute);
