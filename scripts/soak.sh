@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# What takes longer than a change should wait for. Everything prints the seed that repeats it.
+#   soak.sh [sim [SEEDS] | kills [KILLS] | demo [SEEDS]]      without a name: all three
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.."
+
+sim() { build/tests/simulation_test --seeds="${1:-5000}"; }
+kills() { SPILLWAY_BIN=build/bin SPILLWAY_TEST_KILLS="${1:-200}" PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/e2e/resilience_test.py -v; }
+demo() {
+  local seed folder
+  folder=$(mktemp -d)
+  for seed in $(seq 1 "${1:-10}"); do
+    scripts/demo.py --bin build/bin --seed "$seed" --home "$folder/$seed" --report "$folder/$seed.json" >"$folder/$seed.log" || { tail -n 40 "$folder/$seed.log"; exit 1; }
+    scripts/demo_check.py --bin build/bin "$folder/$seed.json"
+    rm -rf "${folder:?}/$seed"
+  done
+}
+
+case "${1:-all}" in
+  sim | kills | demo) "$@" ;;
+  all) sim; kills; demo ;;
+  *) echo "soak: no part is called '$1' (sim, kills, demo)" >&2; exit 2 ;;
+esac
