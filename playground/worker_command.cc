@@ -15,9 +15,7 @@ constexpr const char* kInherited[] = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "L
 std::string ResourcesText(const Terms& terms) {
   std::vector<std::string> parts;
   if (terms.gpus.count > 0) {
-    parts.push_back(absl::StrCat("gpu=", terms.gpus.count));
-    parts.push_back(absl::StrCat("gpu_model=", terms.gpus.model));
-    if (terms.gpus.memory_bytes > 0) parts.push_back(absl::StrCat("gpu_memory=", FormatBytes(terms.gpus.memory_bytes)));
+    parts.push_back(absl::StrCat("gpu=", terms.gpus.model, ":", terms.gpus.count, ":", FormatBytes(terms.gpus.memory_bytes), ":simulated"));
   }
   parts.push_back(absl::StrCat("cpus=", terms.cpus));
   parts.push_back(absl::StrCat("memory=", FormatBytes(terms.memory_bytes)));

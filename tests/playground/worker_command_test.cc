@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 Instance AnInstance(std::vector<std::string> argv) {
   Instance instance;
@@ -45,6 +46,7 @@ TEST(WorkerCommandTest, TheUsualWorkerIsToldWhereItIs) {
   EXPECT_EQ(value("--instance-id"), "i-000003");
   EXPECT_EQ(value("--metadata-url"), "http://m");
   EXPECT_EQ(value("--market"), "spot");
+  EXPECT_THAT(value("--resources"), StartsWith("gpu=H100:8:80GB:simulated,cpus="));
   EXPECT_EQ(value("--label"), "team=a");
 }
 
