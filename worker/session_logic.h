@@ -82,7 +82,7 @@ struct SessionConfig {
   Hello node;                       // boot_id, isolation and inventory are filled in from the supervisor's inventory
   uint64_t seed = 1;                // spreads reconnects of many nodes
   int64_t connect_backoff_min_ms = 250;
-  int64_t connect_backoff_max_ms = 15'000;
+  int64_t connect_backoff_max_ms = 5'000;
   int64_t welcome_timeout_ms = 20'000;    // from Connect
   int64_t silence_timeout_ms = 30'000;    // no acknowledged renewal for this long (at least three renewals): connect anew
   int64_t progress_every_ms = 500;        // per attempt, newest only

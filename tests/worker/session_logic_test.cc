@@ -78,7 +78,7 @@ TEST(SessionLogic, ReconnectsWithBackOffThatGrowsAndIsBounded) {
     ASSERT_THAT(connects, SizeIs(1));
     rig.Do(Disconnected{connects[0].session, "refused"});
     last = rig.logic.NextWakeMs() - rig.now;
-    const int64_t full = std::min<int64_t>(250LL << i, 15'000);
+    const int64_t full = std::min<int64_t>(250LL << i, 5'000);
     EXPECT_GE(last, full / 2);
     EXPECT_LE(last, full);
   }
