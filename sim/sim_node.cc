@@ -212,6 +212,7 @@ void SimNode::CarryOut(worker::StartAttempt& out) {
 void SimNode::OnStaged(const worker::Offer& offer, const std::string& key, const std::string& spec) {
   const auto commands = std::move(worker_->staging.at(key));
   worker_->staging.erase(key);
+  if (!worker_->logic->MayStart(offer.attempt)) return around_.world->Reach("an attempt was given up while it was staged");
   const auto plan = JobPlan::FromSpec(spec);
   if (!plan.ok()) {
     around_.world->Fail(absl::StrCat("the spec of ", offer.attempt.ToString(), " arrived as something else"));
