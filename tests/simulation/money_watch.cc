@@ -18,7 +18,8 @@ class MoneyWatch final : public Watch {
   void TurnDurable(const store::Batch& batch) override {
     for (const core::Node& row : batch.nodes) {
       nodes_[row.id].row = row;
-      if (!row.instance_id.empty()) by_instance_[row.instance_id].insert(row.id);
+      // A machine that was never heard of by its id is known by its name.
+      if (row.owned) by_instance_[row.instance_id.empty() ? row.name : row.instance_id].insert(row.id);
     }
     for (const core::Job& row : batch.jobs) jobs_[row.id].row = row;
     for (const core::Charge& charge : batch.charges) {
@@ -49,7 +50,8 @@ class MoneyWatch final : public Watch {
     }
     for (const auto& [id, instance] : simulation.cloud().instances()) {
       if (instance->ended_ms == 0) return Broken("instance ", id, " bills on");
-      const auto books = by_instance_.find(id);
+      auto books = by_instance_.find(id);
+      if (books == by_instance_.end()) books = by_instance_.find(instance->name);
       if (books == by_instance_.end()) {
         if (instance->billed_micros > 0) return Broken("instance ", id, " (", instance->name, ") billed ", instance->billed_micros, " and stands in nobody's books");
         continue;

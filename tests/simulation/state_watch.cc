@@ -31,6 +31,7 @@ class StateWatch final : public Watch {
   }
 
   void Restarted(const core::State& state) override {
+    last_now_ms_ = state.meta.now_ms;  // what was not durable never was, and neither was its time
     if (store::EncodeState(replayed_) != store::EncodeState(state)) Broken("after turn ", seq_, " the rows are not what the events give");
   }
 
