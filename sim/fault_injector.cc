@@ -12,6 +12,7 @@ void FaultInjector::Begin() {
   const double nodes = static_cast<double>(targets_.static_nodes.size()) + 1;
   Every(r.stream_breaks * nodes, &FaultInjector::BreakAStream);
   Every(r.link_cuts * nodes, &FaultInjector::CutALink);
+  Every(r.link_cuts * nodes / 3, &FaultInjector::FlapALink);
   Every(r.machine_dies * nodes, &FaultInjector::KillAMachine);
   Every(r.worker_dies * nodes, &FaultInjector::KillAWorker);
   Every(r.supervisor_dies * nodes, &FaultInjector::KillASupervisor);
@@ -66,6 +67,18 @@ void FaultInjector::CutALink() {
   const uint64_t ways = rng_.Below(3);
   targets_.network->Cut(node->name(), ways != 1, ways != 0);
   targets_.world->After(CutMs(), storm_, [this, link = node->name()] { targets_.network->Mend(link); });
+}
+
+// The hardest cut for a lease: answers are held up, then nothing gets through to the scheduler for long, and only then do the answers arrive.
+void FaultInjector::FlapALink() {
+  SimNode* node = AnyNode();
+  if (node == nullptr) return;
+  targets_.world->Reach("old answers came through a link that was cut again");
+  const std::string link = node->name();
+  targets_.network->Cut(link, false, true);
+  targets_.world->After(rng_.Between(100, 12'000), storm_, [this, link] { targets_.network->Cut(link, true, false); });
+  targets_.world->After(rng_.Between(13'000, 40'000), storm_, [this, link] { targets_.network->Mend(link, false, true); });
+  targets_.world->After(CutMs() + (rng_.Chance(0.5) ? plan_.policy.lease_ms * 5 / 4 : 0), storm_, [this, link] { targets_.network->Mend(link); });
 }
 
 void FaultInjector::KillAMachine() {

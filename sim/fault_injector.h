@@ -36,6 +36,7 @@ class FaultInjector {
 
   void BreakAStream();
   void CutALink();
+  void FlapALink();
   void KillAMachine();
   void KillAWorker();
   void KillASupervisor();

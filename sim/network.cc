@@ -189,12 +189,15 @@ void Network::Cut(const std::string& link, bool up, bool down) {
   world_->After(rng_.Between(20'000, 40'000), [this, link, cut = ++at.cuts] { Keepalive(link, cut); });
 }
 
-void Network::Mend(const std::string& link) {
+void Network::Mend(const std::string& link, bool up, bool down) {
   Link& at = links_[link];
-  if (!at.up_cut && !at.down_cut) return;
-  at.up_cut = at.down_cut = false;
-  ++at.cuts;
-  world_->Trace("link ", link, " mended");
+  up = up && at.up_cut;
+  down = down && at.down_cut;
+  if (!up && !down) return;
+  at.up_cut &= !up;
+  at.down_cut &= !down;
+  if (!at.up_cut && !at.down_cut) ++at.cuts;
+  world_->Trace("link ", link, " mended", up ? " up" : "", down ? " down" : "");
   for (const auto& [id, stream] : streams_) {
     if (stream->link != link || stream->broken) continue;
     for (size_t i = 0; i < stream->up.waiting.size(); ++i) world_->After(1 + static_cast<int64_t>(i), [this, id = id] { PumpUp(id); });

@@ -55,7 +55,7 @@ class Network {
   // Faults.
   void BreakStreams(const std::string& link);
   void Cut(const std::string& link, bool up, bool down);
-  void Mend(const std::string& link);
+  void Mend(const std::string& link, bool up = true, bool down = true);
 
  private:
   struct Link {

@@ -15,6 +15,7 @@
 namespace spillway::sim {
 
 class SimNode;
+class Simulation;
 struct Instance;
 
 struct ProcessFact {
@@ -52,6 +53,8 @@ class Observer {
   // The cloud.
   virtual void InstanceMade(const Instance& instance) {}
   virtual void InstanceEnded(const Instance& instance) {}
+  // Every minute after the storm.
+  virtual void Calm(int64_t calm_ms, const Simulation& simulation) {}
 };
 
 }  // namespace spillway::sim

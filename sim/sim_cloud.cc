@@ -34,7 +34,8 @@ void SimCloud::Call(LifeWatch asker, Answer<T> answer, std::function<absl::Statu
   if (rng_.Chance(faults_->request_lost)) {
     // Lost on the way, or only very late: the cloud may carry it out when nobody waits any more.
     if (rng_.Chance(0.5)) {
-      world_->After(rng_.Between(1'000, 90'000), [this, work] {
+      const int64_t late_ms = rng_.Chance(0.7) ? rng_.Between(1'000, 90'000) : rng_.Between(90'000, 1'500'000);
+      world_->After(late_ms, [this, work] {
         world_->Reach("a request reached the cloud after its caller gave up");
         work().status().IgnoreError();
       });

@@ -181,7 +181,11 @@ SimResult Simulation::Run() {
   world_.RunUntil(World::kStartMs + plan_.storm_ms);
   Heal();
   const int64_t give_up_ms = world_.now_ms() + kHealMsMax;
-  while (world_.failure().empty() && world_.now_ms() < give_up_ms && !AllEnded()) world_.RunUntil(world_.now_ms() + kMinute);
+  const int64_t calm_from_ms = world_.now_ms();
+  while (world_.failure().empty() && world_.now_ms() < give_up_ms && !AllEnded()) {
+    world_.RunUntil(world_.now_ms() + kMinute);
+    observer_->Calm(world_.now_ms() - calm_from_ms, *this);
+  }
   if (world_.failure().empty() && !AllEnded()) world_.Fail(absl::StrCat("the storm is long over and not everything has ended: ", WhatIsLeft()));
   if (world_.failure().empty()) CheckStore();
 

@@ -1,4 +1,5 @@
 // Would the storms notice? Each test plants one bug around the honest scheduler and asks that some seed of the two hundred breaks a promise because of it.
+// That the same seeds hold without a bug is storm_test.cc's part.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -63,7 +64,7 @@ TEST(PlantedBug, SealsAreBlind) {
 TEST(PlantedBug, OrphansAreNotSeen) {
   Hooks hooks;
   hooks.orphans_unseen = true;
-  EXPECT_THAT(FirstBroken(hooks), AnyOf(HasSubstr("not everything has ended"), HasSubstr("nobody's books")));
+  EXPECT_THAT(FirstBroken(hooks), AnyOf(HasSubstr("is nobody's and bills on"), HasSubstr("nobody's books")));
 }
 
 TEST(PlantedBug, ARepeatedSubmissionIsANewOne) {
@@ -93,9 +94,6 @@ TEST(PlantedBug, ASecondIsChargedTwice) {
   };
   EXPECT_THAT(FirstBroken(hooks), HasSubstr("but it was charged until"));
 }
-
-// The same seeds hold without a bug: what the tests above see is the bug.
-TEST(PlantedBug, NoneIsSeenWhereNoneIs) { EXPECT_EQ(FirstBroken(Hooks()), ""); }
 
 }  // namespace
 }  // namespace spillway::sim

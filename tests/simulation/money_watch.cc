@@ -32,14 +32,27 @@ class MoneyWatch final : public Watch {
         Node& node = nodes_[gone->node];
         node.billed_micros = gone->billed_micros;
         CheckNode(gone->node, node);
-      } else if (const auto* orphan = std::get_if<core::OrphanAdopted>(&event)) {
+      } else if (std::holds_alternative<core::OrphanAdopted>(event)) {
         world()->Reach("an orphan was adopted");
-        (void)orphan;
       }
     }
   }
 
-  void InstanceEnded(const Instance& instance) override { bills_[instance.id] = instance.billed_micros; }
+  // Nobody's instance is ended as soon as a listing shows it, not only when its own lease is over.
+  void Calm(int64_t calm_ms, const Simulation& simulation) override {
+    if (calm_ms < 5 * 60'000) return;
+    for (const auto& [id, instance] : simulation.cloud().instances()) {
+      const bool wanted = std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& entry) {
+        const core::Node& row = entry.second.row;
+        return row.owned && row.gone_ms == 0 && (row.instance_id == id || (row.instance_id.empty() && row.name == instance->name));
+      });
+      if (instance->ended_ms != 0 || instance->ending || wanted) {
+        unwanted_minutes_.erase(id);
+      } else if (++unwanted_minutes_[id] > 2) {
+        return Broken("instance ", id, " (", instance->name, ") is nobody's and bills on, though the cloud answers");
+      }
+    }
+  }
 
   void AtEnd(const Simulation& simulation) override {
     for (const auto& [id, node] : nodes_) CheckNode(id, node);
@@ -104,7 +117,7 @@ class MoneyWatch final : public Watch {
   std::map<NodeId, Node> nodes_;
   std::map<JobId, Job> jobs_;
   std::map<std::string, std::set<NodeId>> by_instance_;
-  std::map<std::string, int64_t> bills_;
+  std::map<std::string, int64_t> unwanted_minutes_;
   int64_t last_charge_ = 0;
 };
 

@@ -52,6 +52,7 @@ class Watches final : public Observer {
   void Damaged(const Manifest& manifest) override { All(&Observer::Damaged, manifest); }
   void InstanceMade(const Instance& instance) override { All(&Observer::InstanceMade, instance); }
   void InstanceEnded(const Instance& instance) override { All(&Observer::InstanceEnded, instance); }
+  void Calm(int64_t calm_ms, const Simulation& simulation) override { All(&Observer::Calm, calm_ms, simulation); }
 
  private:
   template <typename Method, typename... Args>
