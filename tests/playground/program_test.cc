@@ -30,8 +30,11 @@ class ProgramTest : public ::testing::Test {
     const std::string id = pg.Create(token, offer, kFamily).at("id");
     marker_ = pg.MarkerOf(id);
     EXPECT_TRUE(Eventually([&] { return PathExists(pg.Disk(id) + "/ready"); })) << pg.Call("GET", "/v1/instances/" + id + "/console").text;
-    // Monitor, init, shell and its children; a process between fork and exec shows no environment, so this also waits for calm.
-    EXPECT_TRUE(Eventually([&] { return ProcessesWith(marker_).size() >= 5; }));
+    // Monitor, init, shell and its children; a process between fork and exec shows no environment, and the one that said `ready` has to end: wait for calm.
+    EXPECT_TRUE(Eventually([&] {
+      const std::vector<pid_t> family = ProcessesWith(marker_);
+      return family.size() >= 5 && ProcessesWith(marker_) == family && ProcessesWith(marker_) == family;
+    }));
     return id;
   }
 
