@@ -239,6 +239,7 @@ void NodeAgent::OnStaged(Staged staged) {
   if (it == staging_.end()) return;
   const auto commands = std::move(it->second);
   staging_.erase(it);
+  if (!logic_->MayStart(staged.attempt)) return;  // its end was reported meanwhile
   if (!staged.plan.ok()) {
     const bool jobs = absl::IsInvalidArgument(staged.plan.status());
     const EndCause cause = absl::IsResourceExhausted(staged.plan.status()) ? EndCause::kDiskFull : EndCause::kStagingFailed;

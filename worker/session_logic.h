@@ -110,6 +110,12 @@ class SessionLogic {
   const LeaseKeeper& lease() const { return lease_; }
   const ReportBook& reports() const { return book_; }
 
+  // Staging takes long, and meanwhile the attempt may have been given up: whoever stages asks again before the START goes out.
+  bool MayStart(const AttemptId& attempt) const {
+    const auto known = known_.find(attempt);
+    return known != known_.end() && known->second.step == Step::kStarting;
+  }
+
  private:
   enum class Phase { kNoSupervisor, kWaiting, kConnecting, kHelloSent, kWelcomed };
   // kHeld: waits for an older attempt of its task to be gone, or for a lease. kScanning: its tree is gone, its checkpoints are being listed.

@@ -198,6 +198,7 @@ Admitted AdmitOne(const AdmitContext& context, const DeclareLost& command) {
   gone.node = node->id;
   gone.state = node->state == NodeState::kReleasing ? NodeState::kReleased : NodeState::kLost;
   gone.reason = command.reason;
+  gone.forget_before_ms = context.now_ms - kEndedInstanceKeptMs;
   admission.events.push_back(std::move(gone));
   return admission;
 }

@@ -14,6 +14,10 @@ inline constexpr char kReasonBootTimeout[] = "boot timeout";  // of ReleaseNode:
 
 // An instance younger than this when a listing began may be missing from it.
 inline constexpr int64_t kListingGraceMs = 60'000;
+// And one that ended may still be shown alive; remembered for longer than any answer is under way.
+inline constexpr int64_t kEndedInstanceKeptMs = 10 * kListingGraceMs;
+
+inline std::string EndedInstanceKey(const std::string& provider, const std::string& instance_id) { return provider + "/" + instance_id; }
 
 struct AdmitContext {
   const State& state;

@@ -159,6 +159,13 @@ bool AbsenceProves(const Node& node, int64_t asked_ms) {
   return node.state == NodeState::kReleasing && node.releasing_ms + kListingGraceMs < asked_ms;
 }
 
+// What this listing shows alive was seen to end: it is older than that, not a machine of its own.
+bool KnownToHaveEnded(const AdmitContext& context, const std::string& provider, const std::string& instance_id, int64_t asked_ms) {
+  const auto& ended = context.state.meta.ended_instances;
+  const auto known = ended.find(EndedInstanceKey(provider, instance_id));
+  return known != ended.end() && asked_ms <= known->second + kListingGraceMs;
+}
+
 void TakeAlive(const AdmitContext& context, const Node& node, const InstanceListing::Instance& instance, int64_t asked_ms, std::vector<Event>* events) {
   if (node.instance_id.empty() && !instance.instance_id.empty()) events->push_back(NodeCreated{node.id, instance.instance_id});
   if (instance.notice_in_ms < 0) return;
@@ -189,6 +196,7 @@ Admitted AdmitOne(const AdmitContext& context, const InstanceListing& command) {
       if (node != nullptr && !node->instance_id.empty()) node = nullptr;  // an earlier machine of that name
     }
     if (node == nullptr) {
+      if (KnownToHaveEnded(context, command.provider, instance.instance_id, command.asked_ms)) continue;
       if (instance.alive && (*provider)->can_create) admission.events.push_back(OrphanAdopted{Orphan(context, next_node++, command.provider, instance, &orphan_names)});
       continue;
     }

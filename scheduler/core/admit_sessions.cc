@@ -112,11 +112,12 @@ Admitted AdmitOne(const AdmitContext& context, const NodeHello& command) {
   Admission admission;
   Node node = old != nullptr ? *old : NewRow(context, provider_name, command);
   if (old != nullptr && new_life) EndForgotten(context, *old, command, &admission.events);
-  if (old != nullptr && old->state == NodeState::kRequested) {
+  // The answer to its creation was lost, or is still under way: the machine itself says what it is, also when it was given up meanwhile.
+  if (old != nullptr && (old->state == NodeState::kRequested || (old->owned && old->instance_id.empty() && !command.instance_id.empty()))) {
     admission.events.push_back(NodeCreated{node.id, command.instance_id});
     node.instance_id = command.instance_id;
-    node.created_ms = context.now_ms;
-    node.state = NodeState::kBooting;
+    if (node.created_ms == 0) node.created_ms = context.now_ms;
+    if (node.state == NodeState::kRequested) node.state = NodeState::kBooting;
   }
   if (new_life) {
     node.boot_id = command.boot_id;

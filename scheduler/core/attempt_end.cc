@@ -86,6 +86,7 @@ void EndNode(const AdmitContext& context, const Node& node, bool reclaimed, cons
   gone.reason = reason.empty() ? node.reason : reason;
   gone.reclaimed = reclaimed;
   gone.billed_micros = billed_micros;
+  gone.forget_before_ms = context.now_ms - kEndedInstanceKeptMs;
   events->push_back(std::move(gone));
 }
 

@@ -154,8 +154,9 @@ struct NodeGone {                // RELEASED or LOST; its attempts ended in even
   std::string reason;
   bool reclaimed = false;        // counts as a preemption of its pool
   int64_t billed_micros = -1;    // the provider's final bill: the last charge makes the sum equal to it
+  int64_t forget_before_ms = 0;  // of Meta::ended_instances
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.node), a(2, s.state), a(3, s.reason), a(4, s.reclaimed), a(5, s.billed_micros); }
+  static void Fields(S& s, A& a) { a(1, s.node), a(2, s.state), a(3, s.reason), a(4, s.reclaimed), a(5, s.billed_micros), a(6, s.forget_before_ms); }
 };
 struct OffersUpdated {
   std::string provider;

@@ -358,11 +358,12 @@ struct Meta {
   int64_t next_charge = 1;
   std::map<std::string, ProviderInfo> providers;
   std::map<std::string, Reservation> reservations;
+  std::map<std::string, int64_t> ended_instances;  // "PROVIDER/ID" -> when it ended: a listing that is a little old may still show it alive
 
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
     a(1, s.cluster_uuid), a(2, s.incarnation), a(3, s.now_ms), a(4, s.next_job), a(5, s.next_node), a(6, s.next_shape), a(7, s.next_charge);
-    a(8, s.providers), a(9, s.reservations);
+    a(8, s.providers), a(9, s.reservations), a(10, s.ended_instances);
   }
   bool operator==(const Meta&) const = default;
 };

@@ -49,6 +49,13 @@ void ChangeOffer(const ReduceContext& context, const OfferKey& key, const std::f
 
 OfferKey OfferOf(const Node& node) { return {node.provider, node.offer}; }
 
+void RememberEnded(const ReduceContext& context, const Node& node, int64_t forget_before_ms) {
+  auto& ended = context.state->meta.ended_instances;
+  std::erase_if(ended, [&](const auto& entry) { return entry.second < forget_before_ms; });
+  if (node.owned && !node.instance_id.empty()) ended[EndedInstanceKey(node.provider, node.instance_id)] = context.now_ms;
+  context.changes->meta = true;
+}
+
 }  // namespace
 
 void Apply(const ReduceContext& context, const Configured& event) {
@@ -174,6 +181,7 @@ void Apply(const ReduceContext& context, const NodeGone& event) {
     ++offer->preemptions;
     offer->last_preempted_ms = context.now_ms;
   });
+  RememberEnded(context, context.state->nodes.at(event.node), event.forget_before_ms);
   LeaveMemory(context, event.node);
 }
 

@@ -1,0 +1,54 @@
+// Users: submit jobs, ask again when no answer came (with the same request id), cancel, preempt; an operator drains and cordons and takes it back.
+// Their requests and the answers may be lost, and the scheduler may be down. Owns what was asked and not answered yet; checks no answer.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/faults.h"
+#include "sim/hooks.h"
+#include "sim/observer.h"
+#include "sim/scheduler_host.h"
+
+namespace spillway::sim {
+
+class SimUsers {
+ public:
+  struct Surroundings {
+    World* world = nullptr;
+    SchedulerHost* host = nullptr;
+    Observer* observer = nullptr;
+    const Faults* faults = nullptr;
+    const Hooks* hooks = nullptr;
+  };
+  explicit SimUsers(Surroundings around);
+
+  // Makes up a job and submits it until somebody says yes or no.
+  void SubmitOne();
+  // Of a random living thing, once, answered or not.
+  void CancelOne();
+  void PreemptOne();
+  void DrainOne(int64_t back_in_ms);
+  // Until it has ended.
+  void CancelForSure(JobId job);
+  // Jobs that never end by themselves are given up, now and when they turn up later.
+  void GiveUpEndless();
+  void UncordonAll();
+  size_t unanswered() const { return unanswered_; }
+  const std::set<JobId>& jobs() const { return jobs_; }
+
+ private:
+  void Try(core::Submit submit, int64_t tries);
+  core::NewJob MakeUp();
+  const core::State* State() const { return around_.host->up() ? &around_.host->engine()->state() : nullptr; }
+
+  const Surroundings around_;
+  Rng rng_;
+  int64_t made_ = 0;
+  size_t unanswered_ = 0;
+  bool gives_up_endless_ = false;
+  std::set<JobId> jobs_, endless_, cancelling_;
+};
+
+}  // namespace spillway::sim

@@ -1,0 +1,257 @@
+#include "sim/simulation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/sha256.h"
+#include "scheduler/engine/verify.h"
+#include "sim/scheduler_edge.h"
+
+namespace spillway::sim {
+namespace {
+
+constexpr int64_t kMinute = 60'000, kHour = 60 * kMinute;
+constexpr int64_t kHealMsMax = 8 * kHour;
+constexpr int64_t kGiB = int64_t{1} << 30;
+const char kCloudName[] = "cloud";
+
+core::Capacity Machine() {
+  core::Capacity capacity;
+  capacity.cpu_milli = 8'000;
+  capacity.memory_bytes = 64 * kGiB;
+  capacity.disk_bytes = 200 * kGiB;
+  capacity.gpu_model = "H100";
+  capacity.gpu_count = 4;
+  capacity.gpu_memory_bytes = 80 * kGiB;
+  return capacity;
+}
+
+core::Offer MakeOffer(const char* name, Market market, int64_t price_micros_per_hour, int64_t increment_ms, int64_t minimum_ms, int64_t notice_ms) {
+  core::Offer offer;
+  offer.provider = kCloudName;
+  offer.name = name;
+  offer.market = market;
+  offer.instance_type = "gpu-4";
+  offer.zone = "z1";
+  offer.region = "r1";
+  offer.capacity = Machine();
+  offer.price_micros_per_hour = price_micros_per_hour;
+  offer.billing = {increment_ms, minimum_ms};
+  offer.notice_ms = notice_ms;
+  return offer;
+}
+
+}  // namespace
+
+Simulation::Simulation(SimOptions options, Observer* observer)
+    : options_(std::move(options)),
+      plan_(options_.plan.has_value() ? *options_.plan : FaultPlan::Draw(options_.seed)),
+      world_(options_.seed),
+      observer_(observer),
+      rng_(world_.Luck("set-up")),
+      faults_(plan_.faults),
+      network_(&world_, &faults_),
+      store_(&world_, observer) {
+  world_.TraceTo(options_.trace);
+}
+
+Simulation::~Simulation() = default;
+
+// ---- the parts ----
+
+void Simulation::MakeScheduler() {
+  disk_ = plan_.power_losses && options_.make_power_disk ? options_.make_power_disk(options_.seed) : std::make_unique<MemoryDisk>();
+  clock_ = std::make_unique<HostClock>(&world_, plan_.rate_ppm_max > 0 ? rng_.Between(-plan_.rate_ppm_max, plan_.rate_ppm_max) : 0);
+  SchedulerHost::Surroundings around;
+  around.world = &world_;
+  around.observer = observer_;
+  around.faults = &faults_;
+  around.hooks = &options_.hooks;
+  around.disk = disk_.get();
+  around.clock = clock_.get();
+  around.configuration.cluster_uuid = absl::StrCat("cluster-", options_.seed);
+  core::ProviderInfo fixed;
+  fixed.name = fixed.kind = "static";
+  core::ProviderInfo cloud;
+  cloud.name = kCloudName;
+  cloud.kind = "sim";
+  cloud.can_create = cloud.can_testify = true;
+  cloud.max_nodes = rng_.Between(2, 8);
+  around.configuration.providers = {fixed, cloud};
+  core::Reservation reservation;
+  reservation.name = "bought";
+  reservation.price_micros_per_hour = 1'234'567;
+  for (int64_t i = 1; i <= plan_.static_nodes; i += 2) reservation.nodes.insert(absl::StrCat("s", i));
+  around.configuration.reservations = {reservation};
+  around.make_sinks = [this] {
+    SchedulerHost::Sinks sinks;
+    sinks.sessions = std::make_unique<SchedulerEdge>(&world_, &network_, host_.get(), &options_.hooks);
+    auto effects = std::make_unique<SimEffects>(EffectsSetup{&world_, host_.get(), &store_, observer_, &faults_, &options_.hooks});
+    effects->AddCloud(cloud_.get());
+    sinks.effects = std::move(effects);
+    return sinks;
+  };
+  around.began = [this] { network_.Listen(static_cast<SchedulerEdge*>(host_->sessions())); };
+  around.died = [this] { network_.Listen(nullptr); };
+  engine::Options engine;
+  engine.policy = plan_.policy;
+  engine.snapshot_every = rng_.Between(50, 400);
+  engine.check_invariants_every = 1'000'000;  // the observer looks after every turn
+  engine.rederive_effects_every = rng_.Chance(0.5) ? 1'024 : rng_.Between(20, 200);
+  engine.in_flight_max = static_cast<size_t>(rng_.Between(1, 4));
+  host_ = std::make_unique<SchedulerHost>(std::move(around), engine);
+}
+
+SimNode::Surroundings Simulation::NodeSurroundings() {
+  SimNode::Surroundings around;
+  around.world = &world_;
+  around.network = &network_;
+  around.store = &store_;
+  around.observer = observer_;
+  around.faults = &faults_;
+  around.bugs = &options_.hooks.node;
+  return around;
+}
+
+void Simulation::MakeNodes() {
+  for (int64_t i = 1; i <= plan_.static_nodes; ++i) {
+    NodeSetup setup;
+    setup.name = absl::StrCat("s", i);
+    setup.provider = "static";
+    setup.capacity = Machine();
+    setup.zero_ms = rng_.Between(1'000, 100'000'000);
+    setup.rate_ppm = plan_.rate_ppm_max > 0 ? rng_.Between(-plan_.rate_ppm_max, plan_.rate_ppm_max) : 0;
+    SimNode::Surroundings around = NodeSurroundings();
+    around.left = [](SimNode* node) { node->WorkerComesBack(30'000); };  // its service manager
+    static_nodes_.push_back(std::make_unique<SimNode>(std::move(around), std::move(setup)));
+    world_.After(rng_.Between(0, kMinute), [node = static_nodes_.back().get()] { node->PowerOn(); });
+  }
+}
+
+std::unique_ptr<SimNode> Simulation::MakeMachine(const Instance& instance) {
+  NodeSetup setup;
+  setup.name = instance.name;
+  setup.provider = kCloudName;
+  setup.instance_id = instance.id;
+  setup.zone = instance.offer.zone;
+  setup.region = instance.offer.region;
+  setup.market = instance.offer.market;
+  setup.capacity = instance.offer.capacity;
+  Rng luck = world_.Luck(instance.id);
+  setup.zero_ms = luck.Between(1'000, 100'000'000);
+  setup.rate_ppm = plan_.rate_ppm_max > 0 ? luck.Between(-plan_.rate_ppm_max, plan_.rate_ppm_max) : 0;
+  SimNode::Surroundings around = NodeSurroundings();
+  around.left = [this](SimNode* node) { cloud_->EndFromInside(node); };
+  return std::make_unique<SimNode>(std::move(around), std::move(setup));
+}
+
+void Simulation::MakeCloud() {
+  static constexpr int64_t kIncrements[] = {1, 1'000, kMinute, kHour};
+  static constexpr int64_t kNotices[] = {120'000, 30'000, 0};
+  const auto increment = [&] { return kIncrements[rng_.Below(4)]; };
+  std::vector<SimCloud::Market> markets;
+  markets.push_back({MakeOffer("on-demand", Market::kOnDemand, 4'000'000, increment(), rng_.Chance(0.3) ? kMinute : 0, 0), SpotModel::Never(), false});
+  if (plan_.spot) {
+    for (const char* name : {"spot-a", "spot-b"}) {
+      markets.push_back({MakeOffer(name, Market::kSpot, rng_.Between(900'000, 1'900'000), increment(), 0, kNotices[rng_.Below(3)]),
+                         SpotModel::MeanLifetime(plan_.spot_mean_ms, SpotSeed(options_.seed, name)), plan_.lingering_notice});
+    }
+  }
+  cloud_ = std::make_unique<SimCloud>(&world_, observer_, &faults_, kCloudName, std::move(markets), [this](const Instance& instance) { return MakeMachine(instance); });
+}
+
+void Simulation::PlanJobs() {
+  for (int64_t i = 0; i < plan_.jobs; ++i) world_.After(rng_.Between(0, plan_.storm_ms * 4 / 5), [this] { users_->SubmitOne(); });
+}
+
+// ---- the order of things ----
+
+SimResult Simulation::Run() {
+  MakeScheduler();
+  MakeCloud();
+  MakeNodes();
+  users_ = std::make_unique<SimUsers>(SimUsers::Surroundings{&world_, host_.get(), observer_, &faults_, &options_.hooks});
+  FaultInjector::Targets targets{&world_, &network_, &store_, host_.get(), users_.get(), cloud_.get(), {}};
+  for (const auto& node : static_nodes_) targets.static_nodes.push_back(node.get());
+  injector_ = std::make_unique<FaultInjector>(std::move(targets), plan_);
+
+  host_->Start();
+  PlanJobs();
+  injector_->Begin();
+  world_.RunUntil(World::kStartMs + plan_.storm_ms);
+  Heal();
+  const int64_t give_up_ms = world_.now_ms() + kHealMsMax;
+  while (world_.failure().empty() && world_.now_ms() < give_up_ms && !AllEnded()) world_.RunUntil(world_.now_ms() + kMinute);
+  if (world_.failure().empty() && !AllEnded()) world_.Fail(absl::StrCat("the storm is long over and not everything has ended: ", WhatIsLeft()));
+  if (world_.failure().empty()) CheckStore();
+
+  SimResult result;
+  result.failure = world_.failure();
+  result.reached = world_.reached();
+  result.plan = plan_.ToString();
+  if (host_->up()) {
+    result.chain_hash = HexOf(host_->store()->last_hash());
+    result.turns = host_->store()->last_seq();
+    result.jobs = host_->engine()->state().meta.next_job - 1;
+  }
+  result.steps = world_.steps();
+  result.simulated_ms = world_.now_ms() - World::kStartMs;
+  return result;
+}
+
+void Simulation::Heal() {
+  if (!world_.failure().empty()) return;
+  world_.Trace("the storm is over");
+  faults_ = Faults();
+  injector_->End();
+  for (const auto& node : static_nodes_) node->PowerOn();
+  users_->GiveUpEndless();
+  // Drains were an operator's; they are taken back until nothing is left of them.
+  for (int64_t i = 0; i < 60; ++i) world_.After(i * kMinute, [this] { users_->UncordonAll(); });
+}
+
+bool Simulation::AllEnded() const {
+  if (!host_->up() || users_->unanswered() > 0 || cloud_->living() > 0) return false;
+  const core::State& state = host_->engine()->state();
+  if (!state.jobs.empty() || host_->engine()->in_flight() > 0) return false;
+  for (const auto& [id, node] : state.nodes) {
+    if (node.owned) return false;
+  }
+  return std::all_of(static_nodes_.begin(), static_nodes_.end(), [](const auto& node) { return node->in_session() && node->living_processes() == 0; });
+}
+
+std::string Simulation::WhatIsLeft() const {
+  if (!host_->up()) return "the scheduler is down";
+  std::string left;
+  if (users_->unanswered() > 0) absl::StrAppend(&left, users_->unanswered(), " submissions unanswered; ");
+  const core::State& state = host_->engine()->state();
+  for (const auto& [id, live] : state.jobs) {
+    for (const auto& [index, task] : live.tasks) {
+      absl::StrAppend(&left, "task ", task.id.ToString(), " ", std::string(Name(task.state)));
+      if (task.attempt) absl::StrAppend(&left, " @", task.attempt->number, " ", std::string(Name(task.attempt->state)), " on node ", task.attempt->members.at(0).node);
+      for (const core::Why& why : core::Explain(state, host_->engine()->soft(), plan_.policy, task.id, state.meta.now_ms)) absl::StrAppend(&left, " (", why.message, ")");
+      absl::StrAppend(&left, "; ");
+    }
+    if (live.job.next_index < live.job.task_count) absl::StrAppend(&left, "job ", id, " has tasks that never began; ");
+  }
+  for (const auto& [id, node] : state.nodes) {
+    if (node.owned) absl::StrAppend(&left, "node ", id, " ", node.name, " ", std::string(Name(node.state)), " ", node.instance_id, " (", node.reason, "); ");
+  }
+  for (const auto& [id, instance] : cloud_->instances()) {
+    if (instance->ended_ms == 0) absl::StrAppend(&left, "instance ", id, " ", instance->name, " lives", instance->machine->in_session() ? " in a session; " : "; ");
+  }
+  for (const auto& node : static_nodes_) {
+    if (!node->in_session()) absl::StrAppend(&left, node->name(), node->powered() ? " has no session; " : " is off; ");
+    if (node->living_processes() > 0) absl::StrAppend(&left, node->living_processes(), " processes live on ", node->name(), "; ");
+  }
+  return left;
+}
+
+void Simulation::CheckStore() {
+  const auto verified = engine::Verify(host_->store());
+  if (!verified.ok()) return world_.Fail(std::string(verified.status().message()));
+  if (verified->snapshots > 0) world_.Reach("a snapshot was compared with what the events give");
+  if (verified->from_seq > 0) world_.Reach("old events were pruned");
+}
+
+}  // namespace spillway::sim
