@@ -1,6 +1,8 @@
 // spillway-playground itself: machines die whole, disks go with them, the ledger is exact across kill -9, the API says what went wrong.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/clock.h"
 #include "base/status_matchers.h"
 #include "tests/playground/playground_process.h"
@@ -198,7 +200,10 @@ TEST_F(ProgramTest, LedgerIsExactAfterKillNine) {
   PlaygroundProcess pg(home_.path(), kOffers);
   EXPECT_EQ(pg.Get(dead_before).at("billed_micros"), dead_bill);
   EXPECT_EQ(pg.Get(kept).at("state"), "running");
-  EXPECT_EQ(ProcessesWith(marker_), family);  // adopted, not started anew
+  // Adopted, not started anew: all that lives now lived before. (The one that said `ready` may have ended meanwhile.)
+  const std::vector<pid_t> adopted = ProcessesWith(marker_);
+  EXPECT_GE(adopted.size(), 5u);
+  EXPECT_TRUE(std::includes(family.begin(), family.end(), adopted.begin(), adopted.end()));
   ASSERT_TRUE(pg.WaitForState(died, "ended"));
   const Json ended = pg.Get(died);
   EXPECT_EQ(ended.at("end_reason"), "crashed");
