@@ -47,7 +47,7 @@ struct Nearest {
   void Consider(uint32_t found, const Shape& shape, const std::string& called, const T& thing) {
     // What the user can simply allow is nearer than hardware that is not there.
     const int distance = std::popcount(found) + 16 * std::popcount(found & kMisfitsOfHardware);
-    if (found == 0 || distance >= bits) return;
+    if (found == 0 || distance > bits || (distance == bits && thing.price_micros_per_hour >= price_micros_per_hour)) return;
     bits = distance;
     name = called;
     lacks = DescribeMisfits(found, shape, thing);
