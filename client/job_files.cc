@@ -56,7 +56,8 @@ absl::Status WithLines(const absl::Status& status, const std::vector<JobFile>& j
     const JobFile& job = jobs[number < jobs.size() ? number : 0];
     lines.push_back(spec::RenderViolations({violation}, *v1::JobSpec::descriptor(), job.source, job.lines));
   }
-  return lines.empty() ? status : absl::Status(status.code(), absl::StrJoin(lines, "\n"));
+  if (lines.empty()) return absl::Status(status.code(), NameTheJob(status.message(), jobs));
+  return absl::Status(status.code(), absl::StrJoin(lines, "\n"));
 }
 
 }  // namespace
@@ -93,6 +94,16 @@ absl::StatusOr<v1::SubmitResponse> SubmitJobs(Api& api, const std::vector<JobFil
   if (!response.ok()) return WithLines(response.status(), jobs);
   if (response->job_ids_size() != static_cast<int>(jobs.size())) return absl::InternalError("the scheduler answered with another number of jobs than was submitted");
   return response;
+}
+
+std::string NameTheJob(absl::string_view said, const std::vector<JobFile>& jobs) {
+  absl::string_view rest = said;
+  uint64_t number = 0;
+  const size_t close = said.find(']');
+  if (!absl::ConsumePrefix(&rest, "jobs[") || close == absl::string_view::npos || !absl::SimpleAtoi(rest.substr(0, rest.find(']')), &number) || number >= jobs.size()) {
+    return std::string(said);
+  }
+  return absl::StrCat(jobs[number].source.empty() ? jobs[number].spec.name() : jobs[number].source, said.substr(close + 1));
 }
 
 }  // namespace spillway::client

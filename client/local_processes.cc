@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 
 #include "absl/strings/ascii.h"
@@ -97,6 +98,13 @@ absl::Status WritePidFile(const std::string& pid_file, const LocalProcess& proce
 }
 
 bool StillAlive(const LocalProcess& process) { return ProcessAlive(process.pid, process.start_ticks); }
+
+bool HasArgument(const LocalProcess& process, const std::string& argument) {
+  const auto text = ReadFile(absl::StrCat("/proc/", process.pid, "/cmdline"));
+  if (!text.ok()) return false;
+  const std::vector<std::string> words = absl::StrSplit(*text, '\0');
+  return std::find(words.begin(), words.end(), argument) != words.end();
+}
 
 void AskToEnd(const LocalProcess& process) {
   if (StillAlive(process)) kill(process.pid, SIGTERM);

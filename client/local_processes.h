@@ -30,6 +30,7 @@ absl::StatusOr<LocalProcess> StartProcess(const std::string& program, const std:
 absl::Status WritePidFile(const std::string& pid_file, const LocalProcess& process);
 
 bool StillAlive(const LocalProcess& process);
+bool HasArgument(const LocalProcess& process, const std::string& argument);   // among those it was started with
 void AskToEnd(const LocalProcess& process);   // SIGTERM
 void KillNow(const LocalProcess& process);    // SIGKILL
 

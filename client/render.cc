@@ -125,7 +125,7 @@ std::string HumanProgress(int64_t step, int64_t total) {
 std::string HumanResources(const v1::Resources& resources) {
   std::vector<std::string> parts;
   if (resources.cpu_milli() > 0) {
-    parts.push_back(resources.cpu_milli() % 1000 == 0 ? absl::StrCat(resources.cpu_milli() / 1000, " cpus") : absl::StrFormat("%.2f cpus", static_cast<double>(resources.cpu_milli()) / 1000));
+    parts.push_back(resources.cpu_milli() % 1000 == 0 ? absl::StrCat(resources.cpu_milli() / 1000, resources.cpu_milli() == 1000 ? " cpu" : " cpus") : absl::StrFormat("%.2f cpus", static_cast<double>(resources.cpu_milli()) / 1000));
   }
   if (resources.memory_bytes() > 0) parts.push_back(FormatBytes(resources.memory_bytes()));
   if (resources.disk_bytes() > 0) parts.push_back(absl::StrCat(FormatBytes(resources.disk_bytes()), " disk"));

@@ -39,7 +39,7 @@ struct WorkerSpec {
   std::string server;      // where the worker finds its scheduler
   std::string token_file;  // what it joins with
   std::string node_name;
-  std::map<std::string, std::string> labels;
+  std::string provider = "playground";  // what the scheduler's configuration calls this cloud
   std::vector<std::string> argv;
   std::map<std::string, std::string> env;
   bool operator==(const WorkerSpec&) const = default;

@@ -117,7 +117,10 @@ Offer ReadOffer(const YAML::Node& node, Context& context) {
   offer.instance_type = map.Text("instance_type", offer.name);
   if (map.Has("gpus")) {
     const YamlMap gpus(map.Get("gpus"), "gpus", {"model", "count", "memory"}, &context.errors);
-    offer.gpus = {gpus.Text("model"), gpus.Integer("count", 1, 1'024), gpus.Bytes("memory", 0)};
+    offer.gpus = {gpus.Text("model"), gpus.Integer("count", 1, 1'024), gpus.Bytes("memory")};
+    if (offer.gpus.model.find_first_of(":, ") != std::string::npos) {
+      context.errors.Add(gpus.Get("model"), absl::StrCat("`model` must not contain `:`, `,` or spaces: `", Printable(offer.gpus.model), "`"));
+    }
   }
   offer.cpus = map.Integer("cpus", 1, 100'000);
   offer.memory_bytes = map.Bytes("memory");

@@ -40,11 +40,11 @@ absl::Status ReadMap(const Json& json, const char* key, std::map<std::string, st
 }
 
 absl::Status ReadWorker(const Json& json, WorkerSpec* out) {
-  RETURN_IF_ERROR(CheckKeys(json, "worker", {"server", "token_file", "node_name", "labels", "argv", "env"}));
+  RETURN_IF_ERROR(CheckKeys(json, "worker", {"server", "token_file", "node_name", "provider", "argv", "env"}));
   RETURN_IF_ERROR(ReadText(json, "server", &out->server));
   RETURN_IF_ERROR(ReadText(json, "token_file", &out->token_file));
   RETURN_IF_ERROR(ReadText(json, "node_name", &out->node_name));
-  RETURN_IF_ERROR(ReadMap(json, "labels", &out->labels));
+  RETURN_IF_ERROR(ReadText(json, "provider", &out->provider));
   RETURN_IF_ERROR(ReadMap(json, "env", &out->env));
   if (!json.contains("argv")) return absl::OkStatus();
   if (!json["argv"].is_array()) return WrongType("worker.argv", "a list of strings");
@@ -80,7 +80,7 @@ absl::Status CheckKeys(const Json& json, absl::string_view what, const std::vect
 
 Json JsonOf(const CreateRequest& request) {
   Json worker{{"server", request.worker.server}, {"token_file", request.worker.token_file}, {"node_name", request.worker.node_name},
-              {"labels", request.worker.labels}, {"argv", request.worker.argv},             {"env", request.worker.env}};
+              {"provider", request.worker.provider}, {"argv", request.worker.argv},             {"env", request.worker.env}};
   return {{"client_token", request.client_token},
           {"offer", request.offer},
           {"name", request.name},
@@ -145,7 +145,6 @@ Json JsonOf(const Instance& instance, int64_t now_ms, int64_t utc_at_zero_ms) {
   json["client_token"] = instance.request.client_token;
   json["tags"] = instance.request.tags;
   json["node_name"] = instance.request.worker.node_name;
-  json["labels"] = instance.request.worker.labels;
   json["state"] = std::string(NameOf(instance.state));
   json["created"] = UtcWithMs(utc_at_zero_ms + instance.created_ms);
   json["age_ms"] = run_ms;

@@ -4,7 +4,6 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/units.h"
 
 namespace spillway::playground {
 namespace {
@@ -12,15 +11,12 @@ namespace {
 constexpr const char* kInherited[] = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "SPILLWAY_LOG", "ASAN_OPTIONS", "UBSAN_OPTIONS",
                                       "TSAN_OPTIONS"};
 
+// What the machine declares: an instance has as much of the box as its offer says, and accelerators that are not there.
 std::string ResourcesText(const Terms& terms) {
-  std::vector<std::string> parts;
-  if (terms.gpus.count > 0) {
-    parts.push_back(absl::StrCat("gpu=", terms.gpus.model, ":", terms.gpus.count, ":", FormatBytes(terms.gpus.memory_bytes), ":simulated"));
-  }
-  parts.push_back(absl::StrCat("cpus=", terms.cpus));
-  parts.push_back(absl::StrCat("memory=", FormatBytes(terms.memory_bytes)));
-  if (terms.disk_bytes > 0) parts.push_back(absl::StrCat("disk=", FormatBytes(terms.disk_bytes)));
-  return absl::StrJoin(parts, ",");
+  std::string text = absl::StrCat("cpus=", terms.cpus, ",memory=", terms.memory_bytes);
+  if (terms.disk_bytes > 0) absl::StrAppend(&text, ",disk=", terms.disk_bytes);
+  if (terms.gpus.count == 0) return absl::StrCat(text, ",gpu=none");
+  return absl::StrCat(text, ",gpu=", terms.gpus.model, ":", terms.gpus.count, ":", terms.gpus.memory_bytes, ":simulated");
 }
 
 std::map<std::string, std::string> PlaceholdersOf(const Instance& instance, const MachinePlace& place) {
@@ -66,24 +62,20 @@ absl::StatusOr<std::vector<std::string>> WorkerArgv(const Instance& instance, co
     }
     return argv;
   }
-  std::vector<std::string> argv = {place.worker_path,
-                                   "--server", worker.server,
-                                   "--token-file", worker.token_file,
-                                   "--node-name", worker.node_name,
-                                   "--provider", "playground",
-                                   "--instance-id", instance.id,
-                                   "--home", place.home,
-                                   "--metadata-url", place.metadata_url,
-                                   "--notice-source", "aws",
-                                   "--zone", instance.terms.zone,
-                                   "--region", instance.terms.region,
-                                   "--market", instance.terms.spot ? "spot" : "on_demand",
-                                   "--resources", ResourcesText(instance.terms)};
-  for (const auto& [key, value] : worker.labels) {
-    argv.push_back("--label");
-    argv.push_back(absl::StrCat(key, "=", value));
-  }
-  return argv;
+  return std::vector<std::string>{
+      place.worker_path,
+      "--server", worker.server,
+      "--token-file", worker.token_file,
+      "--node-name", worker.node_name,
+      "--provider", worker.provider,
+      "--instance-id", instance.id,
+      "--home", place.home,
+      "--metadata-url", place.metadata_url,
+      "--notice-source", "aws",
+      "--zone", instance.terms.zone,
+      "--region", instance.terms.region,
+      "--market", instance.terms.spot ? "spot" : "on_demand",
+      "--resources", ResourcesText(instance.terms)};
 }
 
 std::vector<std::string> WorkerEnvironment(const Instance& instance, const std::map<std::string, std::string>& own_environment,

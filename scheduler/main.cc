@@ -10,6 +10,7 @@
 #include <future>
 #include <iostream>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/files.h"
@@ -19,8 +20,10 @@
 #include "base/status_macros.h"
 #include "base/subprocess.h"
 #include "scheduler/auth/token.h"
+#include "scheduler/effects/answers.h"
 #include "scheduler/effects/executor.h"
 #include "scheduler/engine/engine_thread.h"
+#include "scheduler/engine/verify.h"
 #include "scheduler/http/http_server.h"
 #include "scheduler/provider/registry.h"
 #include "scheduler/rpc/billing_service.h"
@@ -30,7 +33,6 @@
 #include "scheduler/rpc/worker_sessions.h"
 #include "scheduler/settings.h"
 #include "scheduler/store/sqlite_store.h"
-#include "scheduler/engine/verify.h"
 
 namespace spillway {
 namespace {
@@ -50,6 +52,10 @@ Examples:
   spillwayd --home /srv/spillway --config /etc/spillway.yaml
   spillwayd --home ~/.spillway --verify      # replay the events since the last snapshot and compare; changes nothing)";
 
+LogLevel LevelNamed(const std::string& name) {
+  return name == "debug" ? LogLevel::kDebug : name == "warning" ? LogLevel::kWarning : name == "error" ? LogLevel::kError : LogLevel::kInfo;
+}
+
 // One scheduler a home.
 absl::StatusOr<int> LockHome(const std::string& home) {
   const std::string path = JoinPath(home, "run/spillwayd.lock");
@@ -60,6 +66,11 @@ absl::StatusOr<int> LockHome(const std::string& home) {
     return absl::AlreadyExistsError(absl::StrCat("another spillwayd runs in ", home));
   }
   return fd;  // stays open as long as the process lives
+}
+
+// What an earlier life wrote would send people to a port that somebody else may have by now.
+void ForgetEarlierLife(const std::string& home) {
+  for (const char* name : {"spillwayd.pid", "user.port", "worker.port", "http.port"}) unlink(JoinPath(home, absl::StrCat("run/", name)).c_str());
 }
 
 absl::Status WritePort(const std::string& home, const char* name, int port) {
@@ -76,6 +87,8 @@ void WaitForStop(const sigset_t& signals) {
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
+std::string WithPort(const std::string& address, int port) { return absl::StrCat(address.substr(0, address.rfind(':') + 1), port); }
+
 absl::Status PostAndWait(engine::EngineThread* engine, core::Command command) {
   std::promise<absl::Status> done;
   RETURN_IF_ERROR(engine->Post(std::move(command), [&](absl::StatusOr<core::Reply> reply) { done.set_value(reply.status()); }));
@@ -88,6 +101,7 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
   for (const char* folder : {"", "run", "data", "tokens"}) RETURN_IF_ERROR(MakeDirectories(JoinPath(home, folder), 0700));
   for (const char* folder : {"checkpoints", "logs"}) RETURN_IF_ERROR(MakeDirectories(JoinPath(settings.store_path, folder), 0700));
   RETURN_IF_ERROR(LockHome(home).status());
+  ForgetEarlierLife(home);
   ASSIGN_OR_RETURN(const std::string user_token, auth::LoadOrCreateToken(JoinPath(home, "tokens/user")));
   ASSIGN_OR_RETURN(const std::string worker_token, auth::LoadOrCreateToken(JoinPath(home, "tokens/worker")));
   const auth::TokenGuard user_guard(user_token), worker_guard(worker_token);
@@ -95,27 +109,31 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
   const std::string database = JoinPath(home, "data/spillway.db");
   ASSIGN_OR_RETURN(std::unique_ptr<store::SqliteStore> store, store::SqliteStore::Open({.path = database}));
   ASSIGN_OR_RETURN(const std::unique_ptr<store::Reader> reader, store::Reader::Open(database));
+  ASSIGN_OR_RETURN(const std::unique_ptr<store::Reader> spec_reader, store::Reader::Open(database));  // its own: sessions must not wait behind long lists
 
   // Sinks first, then the engine that speaks to them, then what feeds it.
-  rpc::SpecCache specs(reader.get());
+  rpc::SpecCache specs(spec_reader.get());
   rpc::WorkerSessions sessions({&worker_guard, &specs, &clock, absl::StrCat("file:", settings.store_path)});
   effects::Executor effects;
   engine::EngineThread engine({.engine = settings.engine}, store.get(), &clock, &sessions, &effects);
   sessions.Attach(&engine);
-  const auto post = [&engine](core::Command command) {
-    if (const absl::Status status = engine.Post(std::move(command), {}); !status.ok()) LOG(WARNING) << "an effect's answer was not taken: " << status.message();
+  // However this function ends: the engine first, so that it hands out nothing more, then those who carry out what it handed out.
+  const absl::Cleanup stop = [&] {
+    engine.Stop();
+    effects.Stop();
   };
+  const effects::Post post = effects::AnswersTo(&engine);
   effects.SetSealer(std::make_unique<effects::Sealer>(JoinPath(settings.store_path, "checkpoints"), post));
   RETURN_IF_ERROR(engine.Start());
 
   // Workers are served before providers make any: those need the address.
   rpc::ReadPool pool(kReadThreads);
-  const rpc::Backend backend{&engine, reader.get(), &pool, &clock, &user_guard, JoinPath(settings.store_path, "logs"), kVersion, clock.NowUtcMs()};
+  const rpc::Backend backend{&engine, reader.get(), &pool, &specs, &clock, &user_guard, JoinPath(settings.store_path, "logs"), kVersion, clock.NowUtcMs()};
   rpc::JobService jobs(backend);
   rpc::FleetService fleet(backend);
   rpc::BillingService billing(backend);
   ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> worker_server, rpc::Server::Start(settings.worker_address, {&sessions}));
-  provider::Surroundings surroundings{home, "", absl::StrCat("127.0.0.1:", worker_server->port()), JoinPath(home, "tokens/worker"), ExecutableFolder()};
+  provider::Surroundings surroundings{home, "", WithPort(settings.worker_address, worker_server->port()), JoinPath(home, "tokens/worker"), ExecutableFolder()};
   RETURN_IF_ERROR(engine.Query([&](const core::State& state, const core::Soft&, int64_t) { surroundings.cluster_uuid = state.meta.cluster_uuid; }));
   if (surroundings.cluster_uuid.empty()) surroundings.cluster_uuid = NewUuid();
   core::Configure configure = settings.configure;
@@ -131,6 +149,7 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
     const std::string name = made->name();
     effects.AddProvider(name, std::make_unique<effects::ProviderRunner>(std::move(made), &clock, post));
   }
+  effects.AllAdded();
   ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> user_server, rpc::Server::Start(settings.user_address, {&jobs, &fleet, &billing}));
   ASSIGN_OR_RETURN(const std::unique_ptr<http::Server> http_server, http::Server::Start(settings.http_address, &engine));
   RETURN_IF_ERROR(WriteFileAtomically(JoinPath(home, "run/spillwayd.pid"), absl::StrCat(getpid(), "\n"), 0600));
@@ -146,9 +165,7 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
   user_server->Stop(kStopGraceMs);
   sessions.CloseAll("SHUTDOWN", "the scheduler stops; it will be back");
   worker_server->Stop(kStopGraceMs);
-  effects.Stop();
-  engine.Stop();
-  LOG(INFO) << "stopped";
+  LOG(INFO) << "no more connections; committing what was accepted";
   return absl::OkStatus();
 }
 
@@ -167,11 +184,12 @@ int main(int argc, char** argv) {
   using namespace spillway;
   SetLogProgram("spillwayd");
   CLI::App app("The Spillway scheduler: places GPU jobs on reserved, spot and on-demand capacity.", "spillwayd");
-  std::string home, config;
+  std::string home, config, log_level;
   bool verify = false;
   app.add_option("--home", home, "where everything lives (default: SPILLWAY_HOME, or ~/.spillway)");
   app.add_option("--config", config, "configuration (default: HOME/config.yaml where there is one)");
   app.add_flag("--verify", verify, "replay the stored events and compare with the stored rows, then exit");
+  app.add_option("--log-level", log_level, "debug, info, warning or error (default: SPILLWAY_LOG, or info)")->check(CLI::IsMember(std::vector<std::string>{"debug", "info", "warning", "error"}));
   app.set_version_flag("--version", absl::StrCat("spillwayd ", kVersion));
   app.footer(kFooter);
   try {
@@ -180,6 +198,8 @@ int main(int argc, char** argv) {
     const int code = app.exit(error);
     return code == 0 ? 0 : 2;
   }
+
+  if (!log_level.empty()) SetLogLevel(LevelNamed(log_level));
 
   // Signals are taken by the main thread alone; blocked before any other thread starts.
   sigset_t signals;
@@ -197,5 +217,5 @@ int main(int argc, char** argv) {
   const absl::Status status = verify ? Verify(settings->home) : Run(*settings, signals);
   if (status.ok()) return 0;
   std::cerr << "spillwayd: " << status.message() << "\n";
-  return 1;
+  return absl::IsInvalidArgument(status) ? 2 : 1;
 }

@@ -38,9 +38,7 @@ absl::StatusOr<NodeHome> NodeHome::Open(const std::string& path) {
 NodeHome::NodeHome(NodeHome&& other) noexcept : path_(std::move(other.path_)), lock_fd_(std::exchange(other.lock_fd_, -1)) {}
 
 NodeHome::~NodeHome() {
-  if (lock_fd_ < 0) return;
-  unlink(JoinPath(path_, "worker.pid").c_str());
-  close(lock_fd_);
+  if (lock_fd_ >= 0) close(lock_fd_);  // worker.pid stays: it names a process that is gone for ever
 }
 
 std::string NodeHome::AttemptFolder(const AttemptId& attempt) const { return JoinPath(JoinPath(path_, "attempts"), attempt.ToString()); }

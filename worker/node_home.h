@@ -1,6 +1,6 @@
 // The worker's folder on its node: who owns it, what must survive a restart of the worker, and the attempts' own folders.
 //
-//   worker.lock, worker.pid     one worker a home; "PID START_TICKS"
+//   worker.lock, worker.pid     one worker a home; "PID START_TICKS" of the one that has it or had it last
 //   node.json                   cluster, node id and store, as last welcomed
 //   worker.reports              the reports that are numbered and not durable yet (report_log.h)
 //   attempts/<job>.<task>@<n>/  made by staging, deleted once the attempt's end is durable

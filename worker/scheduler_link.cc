@@ -58,7 +58,10 @@ class SchedulerLink::Stream : public grpc::ClientBidiReactor<v1::WorkerFrame, v1
   Stream(int64_t session, const Callbacks* callbacks) : session_(session), callbacks_(callbacks) {}
 
   void Start(v1::WorkerService::Stub* stub, const std::string& token, std::shared_ptr<Stream> self) {
-    self_ = std::move(self);
+    {
+      MutexLock lock(&mutex_);
+      self_ = std::move(self);
+    }
     if (!token.empty()) context_.AddMetadata("authorization", absl::StrCat("Bearer ", token));
     stub->async()->Session(&context_, this);
     StartRead(&incoming_);

@@ -16,6 +16,7 @@ constexpr int64_t kStableSessionMs = 10'000;         // a session that lived thi
 constexpr int64_t kRefusedWaitMs = 5'000;            // at least, after a goodbye that may last (another worker of our name is there)
 constexpr int64_t kNoticeForgottenAfterMs = 120'000; // after its deadline: the node was not taken after all
 constexpr size_t kAdviceMax = 16;
+constexpr int64_t kSaidAgainAfterMs = 60'000;
 
 }  // namespace
 
@@ -122,7 +123,8 @@ void SessionLogic::OnWelcome(const Welcome& welcome) {
 void SessionLogic::OnGoodbye(const Goodbye& goodbye) {
   const std::string why = absl::StrCat("scheduler said goodbye: ", Printable(goodbye.code), " ", Printable(goodbye.message));
   if (goodbye.come_back) {
-    EndSession(why, goodbye.code == "SHUTDOWN" ? 0 : kRefusedWaitMs);
+    // Two that take each other's place must not do it in a hurry; every other reason passes by itself.
+    EndSession(why, goodbye.code == "REPLACED" || goodbye.code == "DUPLICATE_NODE" ? kRefusedWaitMs : 0);
     return;
   }
   LeaveForGood(why, EndCause::kFenced, "the scheduler wants nothing more of this node");
@@ -162,7 +164,8 @@ void SessionLogic::OnDurable(const std::vector<Report>& reports) {
 
 void SessionLogic::EndSession(absl::string_view why, int64_t wait_ms) {
   if (phase_ == Phase::kWaiting || phase_ == Phase::kNoSupervisor) return;
-  const bool stable = phase_ == Phase::kWelcomed && now_ms_ - session_since_ms_ >= kStableSessionMs;
+  const bool welcomed = phase_ == Phase::kWelcomed;
+  const bool stable = welcomed && now_ms_ - session_since_ms_ >= kStableSessionMs;
   Put(Disconnect{session_, std::string(why)});
   phase_ = Phase::kWaiting;
   lease_.SessionOver();
@@ -170,7 +173,10 @@ void SessionLogic::EndSession(absl::string_view why, int64_t wait_ms) {
   backoff_ms_ = stable || backoff_ms_ == 0 ? config_.connect_backoff_min_ms : std::min(backoff_ms_ * 2, config_.connect_backoff_max_ms);
   // Half fixed, half drawn: nodes that lost the same scheduler do not all come back in the same moment.
   WaitToConnect(std::max(wait_ms, backoff_ms_ / 2 + rng_.Between(0, backoff_ms_ / 2)));
-  Info(absl::StrCat("session ended: ", why, "; connecting again in ", FormatDurationMs(connect_at_ms_ - now_ms_)));
+  // A scheduler that is away is said once, then once a minute.
+  if (!welcomed && now_ms_ < quiet_until_ms_) return;
+  quiet_until_ms_ = welcomed ? 0 : now_ms_ + kSaidAgainAfterMs;
+  Info(absl::StrCat(welcomed ? "session ended: " : "no session: ", why, "; connecting again in ", FormatDurationMs(connect_at_ms_ - now_ms_)));
 }
 
 void SessionLogic::WaitToConnect(int64_t wait_ms) { connect_at_ms_ = now_ms_ + wait_ms; }

@@ -208,6 +208,7 @@ class SessionLogic {
   int64_t connect_at_ms_ = LeaseKeeper::kNever;
   int64_t backoff_ms_ = 0;
   int64_t session_since_ms_ = 0;    // Connect was put out
+  int64_t quiet_until_ms_ = 0;      // failures to connect are not worth a line until then
   int64_t alive_ms_ = 0;            // last sign of life of the scheduler in this session
   int64_t last_session_ms_ = -1;    // last sign of life in any session, or the first input
   int64_t reports_sent_ms_ = 0;     // reports last went out or were acked

@@ -1,3 +1,4 @@
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -37,7 +38,9 @@ class Cancel final : public Verb {
       const auto response = api->Cancel(request);
       if (!response.ok()) {
         // The others are cancelled all the same; the worst code is told.
-        code = std::max(code, context.Fail(absl::Status(response.status().code(), absl::StrCat("job ", id, ": ", response.status().message()))));
+        const std::string about = absl::StrCat("job ", id);
+        const absl::string_view said = response.status().message();
+        code = std::max(code, context.Fail(absl::StartsWith(said, about) ? response.status() : absl::Status(response.status().code(), absl::StrCat(about, ": ", said))));
         if (code == kExitUnreachable) return code;
       } else if (context.json) {
         *context.out << ToJson(*response, true);

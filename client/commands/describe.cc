@@ -50,7 +50,10 @@ std::string EndText(const v1::Attempt& attempt) {
 
 std::string Timeline(const v1::Task& task, const Context& context) {
   Table table({">TRY", "NODE", "MARKET", "OFFERED", ">RAN", "STEPS", "END", ">SAVED", ">LOST", "DETAIL"});
-  for (const v1::Attempt& attempt : task.attempts()) {
+  for (const v1::Attempt& kept : task.attempts()) {
+    v1::Attempt attempt = kept;
+    // Of the attempt that runs the newest progress is known, before it is kept with the attempt.
+    if (&kept == &task.attempts(task.attempts_size() - 1) && kept.state() != v1::ENDED) attempt.set_to_step(std::max(kept.to_step(), task.progress().step()));
     const int64_t until_ms = attempt.ended_utc_ms() > 0 ? attempt.ended_utc_ms() : context.clock->NowUtcMs();
     const bool ended = attempt.state() == v1::ENDED;
     const std::string end = EndText(attempt);

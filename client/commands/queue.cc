@@ -70,10 +70,9 @@ class Queue final : public Verb {
       for (const v1::Attempt& attempt : task.attempts()) {
         if (attempt.started_utc_ms() > 0) ran_ms += std::max<int64_t>(0, (attempt.ended_utc_ms() > 0 ? attempt.ended_utc_ms() : now_ms) - attempt.started_utc_ms());
       }
-      const int64_t until_ms = job.ended_utc_ms() > 0 ? job.ended_utc_ms() : now_ms;
       table.Add({absl::StrCat(job.job_id()), job.name(), {state, ColourOfState(job.state())}, absl::StrCat(job.priority()), alive ? last->node_name() : "",
                  alive ? LowerName(static_cast<Market>(last->market())) : "", progress, task.attempts_total() > 0 ? absl::StrCat(task.attempts_total()) : "",
-                 HumanAge(until_ms, job.submitted_utc_ms()), ran_ms > 0 ? HumanDuration(ran_ms) : "", job.cost_micros() > 0 ? HumanMoney(job.cost_micros()) : "", task.waiting()});
+                 HumanAge(now_ms, job.submitted_utc_ms()), ran_ms > 0 ? HumanDuration(ran_ms) : "", job.cost_micros() > 0 ? HumanMoney(job.cost_micros()) : "", task.waiting()});
     }
     std::string text = table.Render(context.colours);
     if (!jobs.next_page_token().empty()) absl::StrAppend(&text, "... and more; --limit shows more than ", limit_, "\n");

@@ -1,4 +1,4 @@
-#include "absl/strings/str_cat.h"
+#include "base/text.h"
 #include "client/commands/commands.h"
 #include "client/follow.h"
 #include "client/job_files.h"
@@ -39,7 +39,7 @@ class Submit final : public Verb {
     if (!refused.ok()) return ExitCodeOf(refused);
     ASSIGN_OR_FAIL(context, Api* const api, context.connect());
     ASSIGN_OR_FAIL(context, const v1::SubmitResponse response, SubmitJobs(*api, jobs, request_id_));
-    for (const std::string& warning : response.warnings()) *context.err << context.Painted("warning: ", Colour::kYellow) << warning << '\n';
+    for (const std::string& warning : response.warnings()) *context.err << context.Painted("warning: ", Colour::kYellow) << Printable(NameTheJob(warning, jobs), 400) << '\n';
     if (context.json) {
       context.PrintJson(response);
     } else {

@@ -1,6 +1,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/files.h"
@@ -18,6 +20,7 @@ namespace {
 constexpr int64_t kStartTimeoutMs = 30'000;
 constexpr int64_t kPollMs = 50;
 constexpr int64_t kLocalNodesMax = 16;
+constexpr int64_t kAsBefore = -1;
 
 // Set by the signals that end `up --foreground`.
 volatile sig_atomic_t stop_asked = 0;
@@ -29,15 +32,15 @@ class Up final : public Verb {
   std::string Summary() const override { return "start a scheduler and a local worker on this machine"; }
   std::vector<std::pair<std::string, std::string>> Examples() const override {
     return {{"spillway up", "in SPILLWAY_HOME (~/.spillway); does nothing when it is up already"},
-            {"spillway up --reserved-nodes 2 --resources cpus=1,memory=2GB,gpu=simulated:1:16GB", "two local nodes with declared devices, to try things out"},
+            {"spillway up --reserved-nodes 2 --resources cpus=1,memory=2GB,gpu=H100:1:80GB:simulated", "two local nodes with declared devices, to try things out"},
             {"spillway up --no-worker", "the scheduler alone: nodes join from elsewhere"},
             {"spillway up --foreground", "stay here until interrupted, then stop everything"}};
   }
   void Define(VerbBuilder& builder) override {
     builder.Flag("--foreground", &foreground_, "stay in the foreground; an interrupt stops everything");
     builder.Flag("--no-worker", &no_worker_, "no local node");
-    builder.Option("--reserved-nodes", &nodes_, "N", "local nodes to keep (1)");
-    builder.Option("--resources", &resources_, "LIST", "what each local node declares, such as cpus=2,memory=8GB,gpu=simulated:1:16GB; default: what the machine has");
+    builder.Option("--reserved-nodes", &nodes_, "N", "local nodes; default: as many as last time, at first 1");
+    builder.Option("--resources", &resources_, "LIST", "what each local node declares, such as cpus=2,memory=8GB,gpu=H100:1:80GB:simulated; default: as last time, at first what the machine has");
     builder.Option("--port", &port_, "PORT", "for a new home: where users reach the scheduler (7070)");
   }
   int Run(Context& context) override {
@@ -52,10 +55,11 @@ class Up final : public Verb {
 
  private:
   absl::Status Start(Context& context) {
+    const HomePaths paths(context.home);
+    if (nodes_ == kAsBefore) nodes_ = std::clamp<int64_t>(static_cast<int64_t>(LocalNodes(paths).size()), 1, kLocalNodesMax);
     if (nodes_ < 1 || nodes_ > kLocalNodesMax) return absl::InvalidArgumentError(absl::StrCat("--reserved-nodes: ", nodes_, " is outside 1 to ", kLocalNodesMax));
     if (no_worker_ && !resources_.empty()) return absl::InvalidArgumentError("--resources is for the local node, and --no-worker says there is none");
     if (port_ < 0 || port_ > 65'535) return absl::InvalidArgumentError(absl::StrCat("--port: ", port_, " is outside 0 to 65535"));
-    const HomePaths paths(context.home);
     RETURN_IF_ERROR(PrepareHome(paths, port_));
     ASSIGN_OR_RETURN(const int lock, LockHome(paths));
     const absl::Status started = StartAll(context, paths);
@@ -111,13 +115,20 @@ class Up final : public Verb {
   }
 
   absl::Status StartWorker(Context& context, const HomePaths& paths, Api& api, const std::string& node) {
+    ASSIGN_OR_RETURN(const std::string server, ListenAddress(paths.worker_port));
     std::optional<LocalProcess> worker = FindProcess(paths.WorkerPid(node), "spillway-worker");
+    if (worker.has_value() && !HasArgument(*worker, server)) {
+      // The scheduler came back at another port. A worker may end at any time: its supervisor keeps the jobs for the next one.
+      AskToEnd(*worker);
+      const int64_t end_ms = context.clock->NowSteadyMs() + kStartTimeoutMs;
+      while (StillAlive(*worker) && context.clock->NowSteadyMs() < end_ms) context.sleep_ms(kPollMs);
+      worker.reset();
+    }
     if (!worker.has_value()) {
       RETURN_IF_ERROR(MakeDirectories(paths.NodeHome(node), 0700));
-      ASSIGN_OR_RETURN(const std::string server, ListenAddress(paths.worker_port));
       std::vector<std::string> arguments = {"--home", paths.NodeHome(node), "--server", server, "--token-file", paths.worker_token,
                                             "--node-name", node, "--provider", "static", "--market", "reserved"};
-      const std::string resources = !resources_.empty() ? resources_ : nodes_ > 1 ? ShareOfMachine() : "";
+      ASSIGN_OR_RETURN(const std::string resources, ResourcesOf(paths.NodeHome(node)));
       if (!resources.empty()) arguments.insert(arguments.end(), {"--resources", resources});
       ASSIGN_OR_RETURN(worker, StartProcess("spillway-worker", arguments, paths.WorkerLog(node), paths.WorkerPid(node), foreground_));
     }
@@ -131,6 +142,19 @@ class Up final : public Verb {
       context.sleep_ms(kPollMs);
     }
     return absl::UnavailableError(absl::StrCat("the worker of ", node, " runs (pid ", worker->pid, ") but has no session with the scheduler", LogTail(paths.WorkerLog(node))));
+  }
+
+  // What a node declared once it declares again, so that its jobs still fit after `down` and `up`.
+  absl::StatusOr<std::string> ResourcesOf(const std::string& node_home) const {
+    const std::string file = JoinPath(node_home, "resources");
+    if (!resources_.empty()) {
+      RETURN_IF_ERROR(WriteFileAtomically(file, resources_ + "\n", 0600));
+      return resources_;
+    }
+    const auto before = ReadFile(file, 4096);
+    if (before.ok()) return std::string(absl::StripAsciiWhitespace(*before));
+    if (!absl::IsNotFound(before.status())) return before.status();
+    return nodes_ > 1 ? ShareOfMachine() : "";
   }
 
   // Several nodes on one machine must not all declare the whole of it.
@@ -162,7 +186,7 @@ class Up final : public Verb {
   }
 
   bool foreground_ = false, no_worker_ = false;
-  int64_t nodes_ = 1, port_ = 0;
+  int64_t nodes_ = kAsBefore, port_ = 0;
   std::string resources_;
   LocalProcess scheduler_;
   std::string server_;

@@ -135,10 +135,12 @@ Admitted AdmitOne(const AdmitContext& context, const InstanceRefused& command) {
 
 namespace {
 
-Node Orphan(const AdmitContext& context, NodeId id, const std::string& provider, const InstanceListing::Instance& instance) {
+// Keeps its name unless a living node or another orphan has it.
+Node Orphan(const AdmitContext& context, NodeId id, const std::string& provider, const InstanceListing::Instance& instance, std::set<std::string>* names) {
   Node node;
   node.id = id;
-  node.name = instance.name.empty() ? instance.instance_id : instance.name;
+  const bool free_name = !instance.name.empty() && !context.state.index.node_by_name.contains({provider, instance.name}) && names->insert(instance.name).second;
+  node.name = free_name ? instance.name : instance.instance_id;
   node.provider = provider;
   node.instance_id = instance.instance_id;
   node.state = NodeState::kReleasing;
@@ -181,8 +183,11 @@ Admitted AdmitOne(const AdmitContext& context, const InstanceListing& command) {
   if (!provider.ok()) return provider.status();
   Admission admission;
   std::set<NodeId> seen;
+  std::set<std::string> orphan_names, ids;
   NodeId next_node = state.meta.next_node;
   for (const InstanceListing::Instance& instance : command.instances) {
+    if (instance.instance_id.empty()) return absl::InvalidArgumentError(absl::StrCat("the listing of ", command.provider, " has an instance without an id"));
+    if (!ids.insert(instance.instance_id).second) continue;
     auto found = state.index.node_by_instance.find({command.provider, instance.instance_id});
     const Node* node = found == state.index.node_by_instance.end() ? nullptr : FindNode(state, found->second);
     if (node == nullptr) {
@@ -192,7 +197,7 @@ Admitted AdmitOne(const AdmitContext& context, const InstanceListing& command) {
     }
     if (node == nullptr) {
       if (KnownToHaveEnded(context, command.provider, instance.instance_id, command.asked_ms)) continue;
-      if (instance.alive && (*provider)->can_create) admission.events.push_back(OrphanAdopted{Orphan(context, next_node++, command.provider, instance)});
+      if (instance.alive && (*provider)->can_create) admission.events.push_back(OrphanAdopted{Orphan(context, next_node++, command.provider, instance, &orphan_names)});
       continue;
     }
     if (!seen.insert(node->id).second) continue;

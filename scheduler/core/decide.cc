@@ -9,7 +9,7 @@
 namespace spillway::core {
 
 std::vector<Command> Decide(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms) {
-  Plan plan{state, soft, policy, now_ms, {}, policy.candidates_max, {}, {}, {}, {}};
+  Plan plan{state, soft, policy, now_ms, {}, policy.candidates_max, {}, {}, {}, {}, {}};
   ExpireNodes(&plan);    // 1. what is lost, or fenced by ending it
   DrainNoticed(&plan);   // 2. what will be taken
   PlaceTasks(&plan);     // 3. on reserved nodes, and 4. on burst nodes that bill already
@@ -37,6 +37,7 @@ class Earliest {
 
 void ConsiderSpeaker(const State& state, const Soft& soft, const Policy& policy, const Node& node, bool held, Earliest* earliest) {
   earliest->Consider(HeardMs(node, soft) + policy.silence_ms + 1);  // from here on it counts as silent, and gets no work
+  earliest->Consider(HeardMs(node, soft) + HoldMs(policy) + 1);      // from here on its silence does not speak for a partition any more
   if (CanTestify(state, node)) {
     if (node.state != NodeState::kReleasing) earliest->Consider(ActOnSilenceMs(node, soft, policy, policy.silence_ms, held));
     return;
@@ -54,9 +55,9 @@ void ConsiderSpeaker(const State& state, const Soft& soft, const Policy& policy,
 
 int64_t NextDeadlineMs(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms) {
   Earliest earliest(now_ms);
-  const Silence silence = FindSilent(state, soft, policy, now_ms);
+  const bool held = HoldsForPartition(state, soft, policy, now_ms);
   for (const auto& [id, node] : state.nodes) {
-    if (ShouldSpeak(node)) ConsiderSpeaker(state, soft, policy, node, silence.held, &earliest);
+    if (ShouldSpeak(node)) ConsiderSpeaker(state, soft, policy, node, held, &earliest);
     if (node.state == NodeState::kRequested || node.state == NodeState::kBooting) earliest.Consider(BootDeadlineMs(state, node));
     if (node.state == NodeState::kReady && node.owned && node.idle_since_ms != 0) earliest.Consider(KeepIdleUntilMs(state, node));
     if (node.state == NodeState::kDraining && node.owned && node.notice_deadline_ms != 0) {

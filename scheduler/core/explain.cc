@@ -47,7 +47,7 @@ struct Nearest {
   void Consider(uint32_t found, const Shape& shape, const std::string& called, const T& thing) {
     // What the user can simply allow is nearer than hardware that is not there.
     const int distance = std::popcount(found) + 16 * std::popcount(found & kMisfitsOfHardware);
-    if (found == 0 || distance >= bits) return;
+    if (found == 0 || distance > bits || (distance == bits && thing.price_micros_per_hour >= price_micros_per_hour)) return;
     bits = distance;
     name = called;
     lacks = DescribeMisfits(found, shape, thing);
@@ -122,8 +122,8 @@ class Explainer {
       Say("BACKOFF", absl::StrCat("starts again in ", Until(task.not_before_ms, now_ms_), LastEnd(task)), "");
     }
     Nearest nearest;
-    Nodes(job, task, shape, &nearest);
-    Offers(task, shape, &nearest);
+    const bool node_open = Nodes(job, task, shape, &nearest);
+    if (!node_open) Offers(task, shape, &nearest);
     if (whys_.empty()) Say("NEXT_TURN", "nothing stands in the way: it is placed in the next turn", "");
   }
 
@@ -142,8 +142,9 @@ class Explainer {
     return ahead;
   }
 
-  void Nodes(const Job& job, const Task& task, const Shape& shape, Nearest* nearest) {
-    int64_t unfit = 0, cordoned = 0, leaving = 0, unreachable = 0, busy_reserved = 0, busy_burst = 0, open = 0;
+  // True when one has room right now.
+  bool Nodes(const Job& job, const Task& task, const Shape& shape, Nearest* nearest) {
+    int64_t registered = 0, unfit = 0, cordoned = 0, leaving = 0, unreachable = 0, busy_reserved = 0, busy_burst = 0, open = 0;
     std::vector<std::string> cordoned_names, busy_names;
     Tally tally;
     for (const auto& [id, node] : state_.nodes) {
@@ -153,6 +154,7 @@ class Explainer {
         if (misfits == 0) Booting(task, node);
         continue;
       }
+      ++registered;
       if (misfits != 0) {
         ++unfit;
         tally.Add(misfits);
@@ -171,7 +173,9 @@ class Explainer {
         if (busy_names.size() < 5) busy_names.push_back(node.name);
       }
     }
-    if (unfit > 0 && unfit == static_cast<int64_t>(state_.nodes.size())) {
+    if (registered == 0) {
+      Say("NO_NODES", "no node has registered yet", "");
+    } else if (unfit == registered) {
       Say("NO_NODE_FITS", absl::StrCat("none of the ", Count(unfit, "node", "nodes"), " could ever hold ", DescribeNeed(shape), " (excluded: ", tally.Text(), ")"), nearest->Unblocks());
     }
     if (busy_reserved > 0 && open == 0) {
@@ -186,6 +190,7 @@ class Explainer {
     }
     if (leaving > 0) Say("NODES_LEAVING", absl::StrCat(Count(leaving, "node that fits is", "nodes that fit are"), " draining, released or about to be taken"), "");
     if (unreachable > 0) Say("NODES_SILENT", absl::StrCat(Count(unreachable, "node that fits has", "nodes that fit have"), " no live session"), "");
+    return open > 0;
   }
 
   void Booting(const Task& task, const Node& node) {
@@ -225,7 +230,7 @@ class Explainer {
           absl::StrCat("a higher max_nodes of provider ", provider, " would allow ", Count(offers, "offer", "offers"), " that fit"));
     }
     if (total == 0) {
-      if (!whys_.empty() || state_.nodes.empty()) Say("NO_OFFERS", "no provider has an offer to spill to", "a provider that creates nodes would be asked");
+      Say("NO_OFFERS", "no provider has an offer to spill to", "a provider that creates nodes would be asked");
     } else if (unfit == total) {
       Say("NO_OFFER_FITS", absl::StrCat("none of the ", Count(total, "offer", "offers"), " could hold ", DescribeNeed(shape), " (excluded: ", tally.Text(), ")"), nearest->Unblocks());
     }

@@ -7,16 +7,16 @@ namespace {
 
 using QueueKey = State::Indexes::QueueKey;
 
-void AddKey(State* state, int64_t shape_id, const QueueKey& key) {
-  state->index.queue.insert(key);
-  state->index.queue_by_shape[shape_id].insert(key);
+void AddKey(State::Indexes* index, int64_t shape_id, const QueueKey& key) {
+  index->queue.insert(key);
+  index->queue_by_shape[shape_id].insert(key);
 }
 
-void RemoveKey(State* state, int64_t shape_id, const QueueKey& key) {
-  CHECK(state->index.queue.erase(key) == 1) << key.task.ToString();
-  const auto found = state->index.queue_by_shape.find(shape_id);
-  CHECK(found != state->index.queue_by_shape.end() && found->second.erase(key) == 1) << key.task.ToString();
-  if (found->second.empty()) state->index.queue_by_shape.erase(found);
+void RemoveKey(State::Indexes* index, int64_t shape_id, const QueueKey& key) {
+  CHECK(index->queue.erase(key) == 1) << key.task.ToString();
+  const auto found = index->queue_by_shape.find(shape_id);
+  CHECK(found != index->queue_by_shape.end() && found->second.erase(key) == 1) << key.task.ToString();
+  if (found->second.empty()) index->queue_by_shape.erase(found);
 }
 
 QueueKey KeyOf(const Job& job, const Task& task) { return {-job.priority, task.queued_ms, task.id}; }
@@ -25,70 +25,70 @@ bool HasUnstarted(const Job& job) { return job.next_index < job.task_count; }
 
 }  // namespace
 
-void AddTaskToIndexes(State* state, const Job& job, const Task& task) {
+void AddTaskToIndexes(State::Indexes* index, const Job& job, const Task& task) {
   if (task.state == TaskState::kQueued) {
-    AddKey(state, job.shape_id, KeyOf(job, task));
-    if (task.not_before_ms > 0) state->index.back_offs.insert({task.not_before_ms, task.id});
+    AddKey(index, job.shape_id, KeyOf(job, task));
+    if (task.not_before_ms > 0) index->back_offs.insert({task.not_before_ms, task.id});
   }
   if (task.attempt) {
     for (const Member& member : task.attempt->members) {
-      state->index.on_node[member.node].insert({task.id.job, task.id.index, task.attempt->number});
+      index->on_node[member.node].insert({task.id.job, task.id.index, task.attempt->number});
     }
   }
 }
 
-void RemoveTaskFromIndexes(State* state, const Job& job, const Task& task) {
+void RemoveTaskFromIndexes(State::Indexes* index, const Job& job, const Task& task) {
   if (task.state == TaskState::kQueued) {
-    RemoveKey(state, job.shape_id, KeyOf(job, task));
-    if (task.not_before_ms > 0) state->index.back_offs.erase({task.not_before_ms, task.id});
+    RemoveKey(index, job.shape_id, KeyOf(job, task));
+    if (task.not_before_ms > 0) index->back_offs.erase({task.not_before_ms, task.id});
   }
   if (task.attempt) {
     for (const Member& member : task.attempt->members) {
-      const auto found = state->index.on_node.find(member.node);
-      CHECK(found != state->index.on_node.end()) << task.id.ToString() << " node " << member.node;
+      const auto found = index->on_node.find(member.node);
+      CHECK(found != index->on_node.end()) << task.id.ToString() << " node " << member.node;
       found->second.erase({task.id.job, task.id.index, task.attempt->number});
-      if (found->second.empty()) state->index.on_node.erase(found);
+      if (found->second.empty()) index->on_node.erase(found);
     }
   }
 }
 
-void AddUnstartedToIndexes(State* state, const Job& job) {
-  if (HasUnstarted(job)) AddKey(state, job.shape_id, UnstartedKey(job));
+void AddUnstartedToIndexes(State::Indexes* index, const Job& job) {
+  if (HasUnstarted(job)) AddKey(index, job.shape_id, UnstartedKey(job));
 }
 
-void RemoveUnstartedFromIndexes(State* state, const Job& job) {
-  if (HasUnstarted(job)) RemoveKey(state, job.shape_id, UnstartedKey(job));
+void RemoveUnstartedFromIndexes(State::Indexes* index, const Job& job) {
+  if (HasUnstarted(job)) RemoveKey(index, job.shape_id, UnstartedKey(job));
 }
 
-void AddJobName(State* state, const Job& job) {
-  state->index.job_names.insert({job.name, job.id});
-  JobId& newest = state->index.newest_by_name[job.name];
+void AddJobName(State::Indexes* index, const Job& job) {
+  index->job_names.insert({job.name, job.id});
+  JobId& newest = index->newest_by_name[job.name];
   if (job.id > newest) newest = job.id;
 }
 
-void RemoveJobName(State* state, const Job& job) {
-  auto& names = state->index.job_names;
+void RemoveJobName(State::Indexes* index, const Job& job) {
+  auto& names = index->job_names;
   names.erase({job.name, job.id});
-  const auto newest = state->index.newest_by_name.find(job.name);
-  if (newest == state->index.newest_by_name.end() || newest->second != job.id) return;
+  const auto newest = index->newest_by_name.find(job.name);
+  if (newest == index->newest_by_name.end() || newest->second != job.id) return;
   const auto after = names.lower_bound({job.name, job.id});
   if (after != names.begin() && std::prev(after)->first == job.name) {
     newest->second = std::prev(after)->second;
   } else {
-    state->index.newest_by_name.erase(newest);
+    index->newest_by_name.erase(newest);
   }
 }
 
-void AddNodeToIndexes(State* state, const Node& node) {
-  state->index.node_by_name[{node.provider, node.name}] = node.id;
-  if (!node.instance_id.empty()) state->index.node_by_instance[{node.provider, node.instance_id}] = node.id;
+void AddNodeToIndexes(State::Indexes* index, const Node& node) {
+  index->node_by_name[{node.provider, node.name}] = node.id;
+  if (!node.instance_id.empty()) index->node_by_instance[{node.provider, node.instance_id}] = node.id;
 }
 
-void RemoveNodeFromIndexes(State* state, const Node& node) {
-  const auto by_name = state->index.node_by_name.find({node.provider, node.name});
-  if (by_name != state->index.node_by_name.end() && by_name->second == node.id) state->index.node_by_name.erase(by_name);
-  const auto by_instance = state->index.node_by_instance.find({node.provider, node.instance_id});
-  if (by_instance != state->index.node_by_instance.end() && by_instance->second == node.id) state->index.node_by_instance.erase(by_instance);
+void RemoveNodeFromIndexes(State::Indexes* index, const Node& node) {
+  const auto by_name = index->node_by_name.find({node.provider, node.name});
+  if (by_name != index->node_by_name.end() && by_name->second == node.id) index->node_by_name.erase(by_name);
+  const auto by_instance = index->node_by_instance.find({node.provider, node.instance_id});
+  if (by_instance != index->node_by_instance.end() && by_instance->second == node.id) index->node_by_instance.erase(by_instance);
 }
 
 }  // namespace spillway::core

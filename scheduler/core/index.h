@@ -5,17 +5,20 @@
 
 namespace spillway::core {
 
-void AddTaskToIndexes(State* state, const Job& job, const Task& task);
-void RemoveTaskFromIndexes(State* state, const Job& job, const Task& task);
+void AddTaskToIndexes(State::Indexes* index, const Job& job, const Task& task);
+void RemoveTaskFromIndexes(State::Indexes* index, const Job& job, const Task& task);
 
 // The one key that stands for the job's tasks from next_index on; none once it is cancelled or used up.
-void AddUnstartedToIndexes(State* state, const Job& job);
-void RemoveUnstartedFromIndexes(State* state, const Job& job);
+void AddUnstartedToIndexes(State::Indexes* index, const Job& job);
+void RemoveUnstartedFromIndexes(State::Indexes* index, const Job& job);
 
-void AddJobName(State* state, const Job& job);
-void RemoveJobName(State* state, const Job& job);
+void AddJobName(State::Indexes* index, const Job& job);
+void RemoveJobName(State::Indexes* index, const Job& job);
 
-void AddNodeToIndexes(State* state, const Node& node);
-void RemoveNodeFromIndexes(State* state, const Node& node);
+void AddNodeToIndexes(State::Indexes* index, const Node& node);
+void RemoveNodeFromIndexes(State::Indexes* index, const Node& node);
+
+// All of them, from what they are derived from.
+State::Indexes MakeIndexes(const State& state);
 
 }  // namespace spillway::core

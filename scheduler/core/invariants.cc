@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "scheduler/core/core.h"
 #include "scheduler/core/fit/room.h"
+#include "scheduler/core/index.h"
 
 namespace spillway::core {
 namespace {
@@ -89,13 +90,7 @@ std::string BrokenNode(const State& state, NodeId id, const Node& node) {
 
 // An index holds exactly what it is derived from.
 std::string BrokenIndexes(const State& state) {
-  State fresh;
-  fresh.jobs = state.jobs;
-  fresh.nodes = state.nodes;
-  fresh.shapes = state.shapes;
-  fresh.requests = state.requests;
-  RebuildIndexes(&fresh);
-  const State::Indexes &is = state.index, &should = fresh.index;
+  const State::Indexes &is = state.index, should = MakeIndexes(state);
   if (is.on_node != should.on_node) return "index on_node is wrong";
   if (is.queue != should.queue) return "index queue is wrong";
   if (is.queue_by_shape != should.queue_by_shape) return "index queue_by_shape is wrong";

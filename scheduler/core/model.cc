@@ -6,17 +6,20 @@
 
 namespace spillway::core {
 
-void RebuildIndexes(State* state) {
-  state->index = State::Indexes();
-  for (const auto& [id, shape] : state->shapes) state->index.shape_ids[shape] = id;
-  for (const auto& [id, live] : state->jobs) {
-    AddJobName(state, live.job);
-    AddUnstartedToIndexes(state, live.job);
-    for (const auto& [index, task] : live.tasks) AddTaskToIndexes(state, live.job, task);
+State::Indexes MakeIndexes(const State& state) {
+  State::Indexes index;
+  for (const auto& [id, shape] : state.shapes) index.shape_ids[shape] = id;
+  for (const auto& [id, live] : state.jobs) {
+    AddJobName(&index, live.job);
+    AddUnstartedToIndexes(&index, live.job);
+    for (const auto& [number, task] : live.tasks) AddTaskToIndexes(&index, live.job, task);
   }
-  for (const auto& [id, node] : state->nodes) AddNodeToIndexes(state, node);
-  for (const auto& [id, record] : state->requests) state->index.requests_by_age.insert({record.at_ms, id});
+  for (const auto& [id, node] : state.nodes) AddNodeToIndexes(&index, node);
+  for (const auto& [id, record] : state.requests) index.requests_by_age.insert({record.at_ms, id});
+  return index;
 }
+
+void RebuildIndexes(State* state) { state->index = MakeIndexes(*state); }
 
 const Task* FindTask(const State& state, TaskId id) {
   const auto job = state.jobs.find(id.job);

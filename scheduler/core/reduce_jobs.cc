@@ -41,7 +41,7 @@ void EndJobIfDone(const ReduceContext& context, JobId id) {
   if (job.counts.queued + job.counts.held + job.counts.active > 0) return;
   CHECK(live.tasks.empty()) << "job " << id << " ends with living tasks";
   job.ended_ms = context.now_ms;
-  RemoveJobName(context.state, job);
+  RemoveJobName(&context.state->index, job);
   context.changes->jobs.erase(id);
   context.changes->ended_jobs[id] = std::move(job);
   context.state->jobs.erase(id);
@@ -54,7 +54,7 @@ void ChangeTask(const ReduceContext& context, TaskId id, const std::function<voi
   const auto found = live.tasks.find(id.index);
   CHECK(found != live.tasks.end()) << "task " << id.ToString() << " does not live";
   Task& task = found->second;
-  RemoveTaskFromIndexes(context.state, live.job, task);
+  RemoveTaskFromIndexes(&context.state->index, live.job, task);
   const TaskState from = task.state;
   change(&task);
   context.changes->tasks.insert(id);
@@ -64,7 +64,7 @@ void ChangeTask(const ReduceContext& context, TaskId id, const std::function<voi
     ++CountOf(&live.job.counts, task.state);
     context.changes->jobs.insert(id.job);
   }
-  if (!Ended(task.state)) return AddTaskToIndexes(context.state, live.job, task);
+  if (!Ended(task.state)) return AddTaskToIndexes(&context.state->index, live.job, task);
   LeaveMemory(context, std::move(task));
   live.tasks.erase(found);
   EndJobIfDone(context, id.job);
@@ -73,12 +73,12 @@ void ChangeTask(const ReduceContext& context, TaskId id, const std::function<voi
 void BeginTask(const ReduceContext& context, JobId id) {
   LiveJob& live = Live(context, id);
   CHECK(live.job.next_index < live.job.task_count) << "job " << id;
-  RemoveUnstartedFromIndexes(context.state, live.job);
+  RemoveUnstartedFromIndexes(&context.state->index, live.job);
   Task task;
   task.id = {id, live.job.next_index++};
   task.queued_ms = live.job.submitted_ms;
-  AddUnstartedToIndexes(context.state, live.job);
-  AddTaskToIndexes(context.state, live.job, task);
+  AddUnstartedToIndexes(&context.state->index, live.job);
+  AddTaskToIndexes(&context.state->index, live.job, task);
   live.tasks[task.id.index] = std::move(task);
   context.changes->jobs.insert(id);
 }
@@ -98,8 +98,8 @@ void Apply(const ReduceContext& context, const JobSubmitted& event) {
   ++state->meta.next_job;
   LiveJob& live = state->jobs[job.id];
   live.job = job;
-  AddJobName(state, job);
-  AddUnstartedToIndexes(state, job);
+  AddJobName(&state->index, job);
+  AddUnstartedToIndexes(&state->index, job);
   context.changes->jobs.insert(job.id);
 }
 

@@ -14,11 +14,11 @@ void ChangeNode(const ReduceContext& context, NodeId id, const std::function<voi
   const auto found = context.state->nodes.find(id);
   CHECK(found != context.state->nodes.end()) << "node " << id << " does not live";
   Node& node = found->second;
-  RemoveNodeFromIndexes(context.state, node);
+  RemoveNodeFromIndexes(&context.state->index, node);
   const NodeState from = node.state;
   change(&node);
   CHECK(node.state == from || LegalMove(from, node.state)) << "node " << id << " " << Name(from) << " -> " << Name(node.state);
-  AddNodeToIndexes(context.state, node);
+  AddNodeToIndexes(&context.state->index, node);
   context.changes->nodes.insert(id);
 }
 
@@ -26,7 +26,7 @@ void AddNode(const ReduceContext& context, Node node) {
   CHECK(node.id == context.state->meta.next_node) << node.id << " " << context.state->meta.next_node;
   CHECK(LegalMove(NodeState::kUnspecified, node.state)) << Name(node.state);
   ++context.state->meta.next_node;
-  AddNodeToIndexes(context.state, node);
+  AddNodeToIndexes(&context.state->index, node);
   context.changes->nodes.insert(node.id);
   context.state->nodes[node.id] = std::move(node);
 }
@@ -34,7 +34,7 @@ void AddNode(const ReduceContext& context, Node node) {
 void LeaveMemory(const ReduceContext& context, NodeId id) {
   const auto found = context.state->nodes.find(id);
   CHECK(!context.state->index.on_node.contains(id)) << "node " << id << " ends with living attempts";
-  RemoveNodeFromIndexes(context.state, found->second);
+  RemoveNodeFromIndexes(&context.state->index, found->second);
   context.changes->nodes.erase(id);
   context.changes->gone_nodes[id] = std::move(found->second);
   context.state->nodes.erase(found);

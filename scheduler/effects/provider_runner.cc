@@ -31,7 +31,8 @@ void ProviderRunner::Create(const engine::CreateOrder& order) {
 void ProviderRunner::Terminate(const engine::TerminateOrder& order) {
   MutexLock lock(&mutex_);
   creates_.erase(order.node);
-  terminates_.try_emplace(order.node, Owed<engine::TerminateOrder>{order, 0, 0});
+  // Said again, it may know the instance by now.
+  terminates_.try_emplace(order.node, Owed<engine::TerminateOrder>{order, 0, 0}).first->second.order = order;
   changed_.Signal();
 }
 
@@ -101,6 +102,11 @@ bool ProviderRunner::CreateOne() {
   {
     MutexLock lock(&mutex_);
     creates_.erase(node);
+    // Ordered to end while it was being made: now there is something to end.
+    if (const auto ending = terminates_.find(node); instance.ok() && ending != terminates_.end()) {
+      ending->second.order.instance_id = *instance;
+      ending->second.next_try_ms = 0;
+    }
   }
   if (instance.ok()) {
     post_(core::InstanceCreated{node, *instance});

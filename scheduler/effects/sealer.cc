@@ -11,7 +11,8 @@
 namespace spillway::effects {
 namespace {
 
-constexpr long kRetryMs = 1'000;
+constexpr int kThreads = 2;
+constexpr int64_t kSayEvery = 60;
 
 }  // namespace
 
@@ -38,43 +39,60 @@ absl::StatusOr<core::SealResult> SealNow(const std::string& checkpoint_root, con
   return result;
 }
 
-Sealer::Sealer(std::string checkpoint_root, Post post) : root_(std::move(checkpoint_root)), post_(std::move(post)), thread_([this] { Work(); }) {}
+Sealer::Sealer(std::string checkpoint_root, Post post, int64_t retry_ms) : root_(std::move(checkpoint_root)), post_(std::move(post)), retry_ms_(retry_ms) {
+  for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Work(); });
+}
 
-Sealer::~Sealer() {
+void Sealer::Stop() {
   {
     MutexLock lock(&mutex_);
     stopping_ = true;
     changed_.SignalAll();
   }
-  thread_.join();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
 void Sealer::Seal(const engine::SealOrder& order) {
   MutexLock lock(&mutex_);
-  orders_[order.attempt] = order;
+  if (later_.count(order.attempt) > 0) return;
+  due_[order.attempt].order = order;
   changed_.Signal();
 }
 
 void Sealer::Work() {
   while (true) {
-    engine::SealOrder order;
+    Owed owed;
     {
       MutexLock lock(&mutex_);
-      while (orders_.empty() && !stopping_) changed_.Wait(&mutex_);
+      while (due_.empty() && !stopping_) {
+        if (later_.empty()) {
+          changed_.Wait(&mutex_);
+        } else if (!changed_.WaitForMs(&mutex_, static_cast<long>(retry_ms_)) && due_.empty()) {
+          due_.swap(later_);
+        }
+      }
       if (stopping_) return;
-      order = orders_.begin()->second;
-      orders_.erase(orders_.begin());
+      owed = std::move(due_.begin()->second);
+      due_.erase(due_.begin());
     }
-    absl::StatusOr<core::SealResult> result = SealNow(root_, order);
+    absl::StatusOr<core::SealResult> result = SealNow(root_, owed.order);
     if (result.ok()) {
       post_(*std::move(result));
-      continue;
+    } else {
+      Failed(std::move(owed), result.status());
     }
-    LOG(WARNING) << "cannot seal " << order.attempt.ToString() << " yet: " << result.status().message();
-    MutexLock lock(&mutex_);
-    orders_.emplace(order.attempt, order);
-    if (!stopping_) changed_.WaitForMs(&mutex_, kRetryMs);
   }
+}
+
+void Sealer::Failed(Owed owed, const absl::Status& why) {
+  // Said at once, then once a minute or so: its task waits for it.
+  if (owed.failures++ % kSayEvery == 0) LOG(WARNING) << "cannot seal " << owed.order.attempt.ToString() << " yet, trying again: " << why.message();
+  MutexLock lock(&mutex_);
+  const AttemptId attempt = owed.order.attempt;
+  later_.emplace(attempt, std::move(owed));
+  changed_.Signal();
 }
 
 }  // namespace spillway::effects

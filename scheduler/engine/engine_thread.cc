@@ -41,11 +41,28 @@ void EngineThread::Stop() {
 
 // --- any thread ---
 
-absl::Status EngineThread::Enqueue(Input input, bool may_refuse) {
+namespace {
+
+// Specs waiting for their turn; what one turn can take on.
+constexpr size_t kInboxBytesMax = 256u << 20;
+
+size_t SpecBytes(const core::Command& command) {
+  const auto* submit = std::get_if<core::Submit>(&command);
+  if (submit == nullptr) return 0;
+  size_t bytes = 0;
+  for (const core::NewJob& job : submit->jobs) bytes += job.spec_bytes.size();
+  return bytes;
+}
+
+}  // namespace
+
+absl::Status EngineThread::Enqueue(Input input, bool may_refuse, size_t bytes) {
   MutexLock lock(&mutex_);
   if (stopping_) return absl::UnavailableError("the scheduler is stopping");
   // Twice as many where refusing would lose something that nobody sends again (a session's end, a notice): they are few.
   if (inbox_.size() >= limits::kMailboxMax * (may_refuse ? 1 : 2)) return absl::ResourceExhaustedError("the scheduler's mailbox is full");
+  if (bytes > 0 && inbox_bytes_ + bytes > kInboxBytesMax) return absl::ResourceExhaustedError("too many specs wait for the scheduler");
+  inbox_bytes_ += bytes;
   inbox_.push_back(std::move(input));
   if (inbox_.size() == 1) engine_wakes_.Signal();
   return absl::OkStatus();
@@ -56,12 +73,13 @@ absl::Status EngineThread::Post(core::Command command, Engine::Done done) {
     MutexLock lock(&mutex_);
     if (refuses_jobs_) return absl::ResourceExhaustedError(refuses_why_);
   }
+  const size_t bytes = SpecBytes(command);
   return Enqueue(
       [command = std::move(command), done = std::move(done)](Engine* engine) mutable {
         const absl::Status posted = engine->Post(std::move(command), done);
         if (!posted.ok() && done) done(posted);
       },
-      true);
+      true, bytes);
 }
 
 absl::Status EngineThread::Hello(int64_t session, core::NodeHello hello) {
@@ -162,6 +180,7 @@ void EngineThread::RunEngine() {
         engine_wakes_.WaitForMs(&mutex_, std::min<int64_t>(wait_ms, 60'000));
       }
       inbox.swap(inbox_);
+      inbox_bytes_ = 0;
       commits.swap(commits_);
       stopping = stopping_;
       if (dead_) return;

@@ -70,7 +70,7 @@ class EngineThread {
 
   void RunEngine();
   void RunStore();
-  absl::Status Enqueue(Input input, bool may_refuse);
+  absl::Status Enqueue(Input input, bool may_refuse, size_t bytes = 0);
   bool CommitDurably(const store::Batch& batch);       // false: the thread ends
   void Fatal(const absl::Status& status);
 
@@ -83,6 +83,7 @@ class EngineThread {
   mutable Mutex mutex_;
   CondVar engine_wakes_, store_wakes_;
   std::vector<Input> inbox_ ABSL_GUARDED_BY(mutex_);
+  size_t inbox_bytes_ ABSL_GUARDED_BY(mutex_) = 0;     // of the specs in it
   std::vector<Commit> commits_ ABSL_GUARDED_BY(mutex_);
   std::deque<store::Batch> batches_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;      // nothing new is taken

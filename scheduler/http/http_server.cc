@@ -8,8 +8,17 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace spillway::http {
+
+namespace {
+
+constexpr time_t kReadSeconds = 5;
+constexpr time_t kKeepAliveSeconds = 1;
+constexpr size_t kThreads = 4;   // a connection kept alive holds one
+
+}  // namespace
 
 struct Server::Listener {
   httplib::Server server;
@@ -25,12 +34,14 @@ Server::~Server() {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& address, engine::EngineThread* engine) {
   const size_t colon = address.rfind(':');
-  const std::string host = address.substr(0, colon);
+  const std::string host(absl::StripPrefix(absl::StripSuffix(address.substr(0, colon), "]"), "["));
   int port = 0;
   if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port)) return absl::InvalidArgumentError(absl::StrCat(address, ": write HOST:PORT"));
   std::unique_ptr<Server> out(new Server());
   httplib::Server& server = out->listener_->server;
-  server.new_task_queue = [] { return new httplib::ThreadPool(2); };
+  server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  server.set_keep_alive_timeout(kKeepAliveSeconds);
+  server.set_read_timeout(kReadSeconds);
   server.set_payload_max_length(4'096);
   server.Get("/healthz", [engine](const httplib::Request&, httplib::Response& response) {
     const absl::Status status = engine->Query([](const core::State&, const core::Soft&, int64_t) {});  // the engine turns

@@ -11,6 +11,7 @@
 #include "scheduler/auth/token.h"
 #include "scheduler/engine/engine_thread.h"
 #include "scheduler/rpc/read_pool.h"
+#include "scheduler/rpc/spec_cache.h"
 #include "scheduler/store/reader.h"
 
 namespace spillway::rpc {
@@ -19,6 +20,7 @@ struct Backend {
   engine::EngineThread* engine = nullptr;
   store::Reader* reader = nullptr;     // every call on it blocks: only from `pool`
   ReadPool* pool = nullptr;
+  SpecCache* specs = nullptr;          // what is submitted is soon offered
   Clock* clock = nullptr;
   const auth::TokenGuard* user_guard = nullptr;
   std::string log_root;                // absolute

@@ -2,13 +2,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/limits.h"
 #include "base/text.h"
 
 namespace spillway::rpc {
 namespace {
 
-constexpr size_t kMessageBytesMax = 4'096;  // of an error text: it travels in the metadata, whose size is bounded
+// Error texts and violations travel in the metadata, of which a client that set nothing takes 8 KiB (and binary values are sent in base64).
+constexpr size_t kMessageBytesMax = 2'048;
+constexpr size_t kViolationBytesMax = 3'072;
+constexpr size_t kViolationTextBytesMax = 500;
 
 }  // namespace
 
@@ -28,19 +30,25 @@ absl::Status Authenticate(const grpc::CallbackServerContext& context, const auth
 }
 
 grpc::Status RefuseWithViolations(grpc::CallbackServerContext* context, const std::vector<spec::Violation>& violations) {
+  // As many as fit, the first ones.
+  std::vector<spec::Violation> fitting;
   std::string bytes;
-  // The trailing metadata is bounded: as many violations as fit, the first ones.
-  std::vector<spec::Violation> fitting = violations;
-  do {
-    bytes = spec::ToProto(fitting).SerializeAsString();
-    if (bytes.size() <= limits::kGrpcMetadataBytesMax / 2) break;
-    fitting.pop_back();
-  } while (!fitting.empty());
+  for (spec::Violation violation : violations) {
+    for (std::string* text : {&violation.field_path, &violation.message, &violation.nearest}) *text = Printable(*text, kViolationTextBytesMax);
+    fitting.push_back(std::move(violation));
+    const std::string more = spec::ToProto(fitting).SerializeAsString();
+    if (more.size() > kViolationBytesMax) {
+      fitting.pop_back();
+      break;
+    }
+    bytes = more;
+  }
   context->AddTrailingMetadata("spillway-violations-bin", bytes);
   std::vector<std::string> lines;
   for (const spec::Violation& violation : fitting) {
     lines.push_back(violation.field_path.empty() ? violation.message : absl::StrCat(violation.field_path, ": ", violation.message));
   }
+  if (fitting.size() < violations.size()) lines.push_back(absl::StrCat("and ", violations.size() - fitting.size(), " more"));
   return ToGrpc(absl::InvalidArgumentError(absl::StrJoin(lines, "; ")));
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/limits.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -70,10 +71,13 @@ absl::StatusOr<NodeId> FleetService::FindLiving(const std::string& node) const {
   NodeId id = 0;
   if (absl::SimpleAtoi(node, &id) && living.count(id) > 0) return id;
   std::vector<std::string> names;
+  std::vector<NodeId> same;
   for (const auto& [living_id, name] : living) {
-    if (name == node) return living_id;
+    if (name == node) same.push_back(living_id);
     names.push_back(name);
   }
+  if (same.size() == 1) return same.front();
+  if (same.size() > 1) return absl::InvalidArgumentError(absl::StrCat(same.size(), " living nodes are called ", Printable(node), "; give the id: ", absl::StrJoin(same, ", ")));
   const std::string nearest = NearestName(node, names);
   return absl::NotFoundError(absl::StrCat("no living node is called ", Printable(node), nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
 }

@@ -1,5 +1,8 @@
 #include "scheduler/rpc/job_service.h"
 
+#include <algorithm>
+#include <memory>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -22,6 +25,11 @@ namespace {
 
 constexpr size_t kLiveTasksMax = 1'000;
 
+// "5.0 MB"; just above a limit of whole megabytes, to the byte.
+std::string MegabytesOf(size_t bytes) {
+  return bytes * 10 < limits::kSpecBytesMax * 11 ? absl::StrCat(bytes, " bytes") : absl::StrFormat("%.1f MB", bytes / 1048576.0);
+}
+
 // Everything that is wrong with the request, or the jobs for the core.
 absl::StatusOr<std::vector<core::NewJob>> JobsOf(const v1::SubmitRequest& request, std::vector<spec::Violation>* violations) {
   if (request.specs().empty()) return absl::InvalidArgumentError("no specs: a submit carries at least one");
@@ -34,12 +42,13 @@ absl::StatusOr<std::vector<core::NewJob>> JobsOf(const v1::SubmitRequest& reques
   std::vector<core::NewJob> jobs;
   for (const v1::JobSpec& submitted : request.specs()) {
     const size_t bytes = submitted.ByteSizeLong();
+    const std::string prefix = request.specs_size() == 1 ? "" : absl::StrCat("specs[", jobs.size(), "].");
     if (bytes > limits::kSpecBytesMax) {
-      return absl::InvalidArgumentError(absl::StrFormat("spec is %.1f MB; the limit is %d MB", bytes / 1048576.0, limits::kSpecBytesMax >> 20));
+      return absl::InvalidArgumentError(absl::StrFormat("%sspec is %s; the limit is %d MB", prefix.empty() ? "" : absl::StrCat("specs[", jobs.size(), "]: "),
+                                                        MegabytesOf(bytes), limits::kSpecBytesMax >> 20));
     }
     v1::JobSpec job_spec = submitted;
     spec::NormalizeJobSpec(&job_spec);
-    const std::string prefix = request.specs_size() == 1 ? "" : absl::StrCat("specs[", jobs.size(), "].");
     for (spec::Violation violation : spec::ValidateJobSpec(job_spec)) {
       if (violations->size() >= spec::kViolationsMax) break;
       violation.field_path = prefix + violation.field_path;
@@ -74,11 +83,64 @@ absl::Status FillSpec(const Backend& backend, const core::Job& job, v1::Job* vie
   return absl::OkStatus();
 }
 
-absl::StatusOr<core::Job> FindJob(const Backend& backend, int64_t id, const std::string& name) {
-  if (id != 0) return backend.reader->GetJob(id);
+absl::StatusOr<JobId> FindJob(const Backend& backend, int64_t id, const std::string& name) {
+  if (id != 0) return id;
   if (name.empty()) return absl::InvalidArgumentError("give a job_id or a name");
-  return backend.reader->GetNewestJobNamed(name);
+  if (name.size() > limits::kNameBytesMax) return absl::InvalidArgumentError(absl::StrCat("name is longer than ", limits::kNameBytesMax, " bytes"));
+  absl::StatusOr<core::Job> job = backend.reader->GetNewestJobNamed(name);
+  if (absl::IsNotFound(job.status())) return absl::NotFoundError(absl::StrCat("there is no job named '", Printable(name), "'"));
+  RETURN_IF_ERROR(job.status());
+  return job->id;
 }
+
+// Reads turns for one watcher: few at a time where they are large, so that what waits to be sent stays bounded. Runs on the pool, one call at a time.
+class TurnReader {
+ public:
+  TurnReader(const Backend& backend, const v1::WatchRequest& request)
+      : backend_(backend), at_(request.after_seq()), job_(request.job_id()), follow_(request.follow()) {}
+
+  absl::StatusOr<Follow> Read(std::deque<v1::Event>* out) {
+    if (!begun_) RETURN_IF_ERROR(Begin());
+    const Follow end = follow_ ? Follow::kWait : Follow::kEnd;
+    if (backend_.engine->committed_seq() <= at_) return end;  // costs no query
+    ASSIGN_OR_RETURN(const std::vector<store::EventRecord> turns, backend_.reader->Events(at_, turns_per_read_));
+    int64_t events = 0;
+    for (const store::EventRecord& turn : turns) {
+      at_ = turn.seq;
+      events += static_cast<int64_t>(turn.events.size());
+      for (const core::Event& event : turn.events) {
+        v1::Event view;
+        if (EventView(event, turn.seq, turn.now_ms, &view) && (job_ == 0 || view.attempt().job_id() == job_)) out->push_back(std::move(view));
+      }
+    }
+    const bool more = static_cast<int64_t>(turns.size()) == turns_per_read_;
+    turns_per_read_ = events > kEventsPerReadAim ? std::max<int64_t>(1, turns_per_read_ / 2) : std::min(kTurnsPerReadMax, turns_per_read_ * 2);
+    return more ? Follow::kMore : end;
+  }
+
+ private:
+  static constexpr int64_t kTurnsPerReadMax = 256;
+  static constexpr int64_t kEventsPerReadAim = 4'096;
+
+  // 0 is "from now on", -1 "from the oldest kept".
+  absl::Status Begin() {
+    ASSIGN_OR_RETURN(const int64_t newest, backend_.reader->NewestSeq());
+    if (at_ > newest) return absl::OutOfRangeError(absl::StrCat("after_seq ", at_, " is beyond turn ", newest, ", the newest: list anew"));
+    if (at_ == 0) at_ = newest;
+    if (at_ < 0) {
+      ASSIGN_OR_RETURN(at_, backend_.reader->PrunedSeq());
+    }
+    begun_ = true;
+    return absl::OkStatus();
+  }
+
+  const Backend& backend_;
+  int64_t at_;
+  const JobId job_;
+  const bool follow_;
+  bool begun_ = false;
+  int64_t turns_per_read_ = 8;
+};
 
 absl::StatusOr<store::JobFilter> FilterOf(const v1::ListJobsRequest& request) {
   store::JobFilter filter;
@@ -118,6 +180,8 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
     reactor->Finish(RefuseWithViolations(context, violations));
     return reactor;
   }
+  // What is submitted is soon offered. Stored by content: a submission that is refused leaves nothing wrong behind.
+  for (const core::NewJob& job : *jobs) backend_.specs->Put(job.spec_digest, job.spec_bytes);
   core::Submit submit{request->request_id(), RequestDigest(*jobs), *std::move(jobs)};
   return AskEngine(context, backend_, std::move(submit), [response](const core::Reply& reply) {
     for (const JobId id : reply.jobs) response->add_job_ids(id);
@@ -126,14 +190,15 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
   });
 }
 
-// First what only the engine knows, then the rows.
+// First what only the engine knows, then the rows: they are at least as new.
 grpc::ServerUnaryReactor* JobService::Get(grpc::CallbackServerContext* context, const v1::GetJobRequest* request, v1::Job* response) {
   if (auto* refused = RefuseStranger(context, backend_)) return refused;
   return ReadOnPool(context, backend_, [this, request, response]() -> absl::Status {
-    ASSIGN_OR_RETURN(const core::Job job, FindJob(backend_, request->job_id(), request->name()));
+    ASSIGN_OR_RETURN(const JobId id, FindJob(backend_, request->job_id(), request->name()));
     ASSIGN_OR_RETURN(const LiveTasks live, AskState(backend_, [&](const core::State& state, const core::Soft& soft, int64_t now_ms) {
-      return CollectLive(state, soft, backend_.engine->policy(), now_ms, {job.id}, kLiveTasksMax, true);
+      return CollectLive(state, soft, backend_.engine->policy(), now_ms, {id}, kLiveTasksMax, true);
     }));
+    ASSIGN_OR_RETURN(const core::Job job, backend_.reader->GetJob(id));
     *response = JobView(job);
     RETURN_IF_ERROR(FillSpec(backend_, job, response));
     return FillTasks(backend_, job, limits::kPageSizeMax, live, response);
@@ -167,32 +232,8 @@ grpc::ServerUnaryReactor* JobService::List(grpc::CallbackServerContext* context,
 
 grpc::ServerWriteReactor<v1::Event>* JobService::Watch(grpc::CallbackServerContext* context, const v1::WatchRequest* request) {
   if (absl::Status status = Authenticate(*context, *backend_.user_guard); !status.ok()) return new RefusedStream<v1::Event>(ToGrpc(status));
-  constexpr int64_t kTurnsPerRead = 256;
-  // after_seq is resolved on the first read: 0 is "from now on", -1 "from the oldest kept".
-  auto fill = [this, at = request->after_seq(), job = request->job_id(), follow = request->follow(), first = true](
-                  std::deque<v1::Event>* out) mutable -> absl::StatusOr<Follow> {
-    if (first) {
-      first = false;
-      if (at == 0) {
-        ASSIGN_OR_RETURN(at, backend_.reader->NewestSeq());
-      } else if (at < 0) {
-        ASSIGN_OR_RETURN(at, backend_.reader->PrunedSeq());
-      }
-    }
-    ASSIGN_OR_RETURN(const std::vector<store::EventRecord> turns, backend_.reader->Events(at, kTurnsPerRead));
-    for (const store::EventRecord& turn : turns) {
-      at = turn.seq;
-      for (const core::Event& event : turn.events) {
-        v1::Event view;
-        if (!EventView(event, turn.seq, turn.now_ms, &view)) continue;
-        if (job != 0 && view.attempt().job_id() != job) continue;
-        out->push_back(std::move(view));
-      }
-    }
-    if (static_cast<int64_t>(turns.size()) == kTurnsPerRead) return Follow::kMore;
-    return follow ? Follow::kWait : Follow::kEnd;
-  };
-  auto* stream = new FollowReactor<v1::Event>(backend_.pool, std::move(fill));
+  auto reader = std::make_shared<TurnReader>(backend_, *request);
+  auto* stream = new FollowReactor<v1::Event>(backend_.pool, [reader](std::deque<v1::Event>* out) { return reader->Read(out); });
   stream->Begin();
   return stream;
 }
@@ -210,6 +251,7 @@ grpc::ServerUnaryReactor* JobService::Cancel(grpc::CallbackServerContext* contex
 }
 
 grpc::ServerUnaryReactor* JobService::Preempt(grpc::CallbackServerContext* context, const v1::PreemptRequest* request, v1::JobActionResponse* response) {
+  if (auto* refused = RefuseStranger(context, backend_)) return refused;
   if (request->grace_ms() < 0) return Refuse(context, absl::InvalidArgumentError("grace_ms is negative"));
   return Act(context, core::Preempt{{request->job_id(), request->task_index()}, request->grace_ms()}, response);
 }
@@ -276,6 +318,7 @@ grpc::ServerWriteReactor<v1::LogChunk>* JobService::StreamLogs(grpc::CallbackSer
   if (absl::Status status = Authenticate(*context, *backend_.user_guard); !status.ok()) return new RefusedStream<v1::LogChunk>(ToGrpc(status));
   if (request->offset() < 0) return new RefusedStream<v1::LogChunk>(ToGrpc(absl::InvalidArgumentError("offset is negative")));
   const AttemptId attempt{request->attempt().job_id(), request->attempt().task_index(), request->attempt().attempt()};
+  if (attempt.number < 0) return new RefusedStream<v1::LogChunk>(ToGrpc(absl::InvalidArgumentError("attempt is negative; 0 means the newest")));
   auto follower = std::make_shared<LogFollower>(backend_.reader, backend_.log_root, attempt, request->offset(), request->follow());
   auto* stream = new FollowReactor<v1::LogChunk>(backend_.pool, [follower](std::deque<v1::LogChunk>* out) { return follower->Read(out); });
   stream->Begin();

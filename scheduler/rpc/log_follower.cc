@@ -1,18 +1,15 @@
 #include "scheduler/rpc/log_follower.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-
 #include "absl/strings/str_cat.h"
+#include "base/attempt_log.h"
 #include "base/files.h"
 #include "base/status_macros.h"
+#include "scheduler/rpc/translate_view.h"
 
 namespace spillway::rpc {
 namespace {
 
-constexpr size_t kChunkBytes = 64 << 10;
+constexpr int64_t kChunkBytes = 64 << 10;
 constexpr int kChunksPerRead = 16;
 
 }  // namespace
@@ -24,7 +21,8 @@ absl::StatusOr<Follow> LogFollower::Read(std::deque<v1::LogChunk>* out) {
   ASSIGN_OR_RETURN(const Stage stage, Look());
   if (stage == Stage::kNotYet) {
     if (follow_) return Follow::kWait;
-    return absl::FailedPreconditionError(absl::StrCat("task ", attempt_.task().ToString(), " has not run yet, so there is no log; --follow waits for it"));
+    return absl::FailedPreconditionError(absl::StrCat(attempt_.number == 0 ? absl::StrCat("task ", attempt_.task().ToString()) : attempt_.ToString(),
+                                                      " has not run yet, so there is no log; --follow waits for it"));
   }
   ASSIGN_OR_RETURN(const bool more, ReadChunks(out));
   if (more) return Follow::kMore;
@@ -59,37 +57,18 @@ absl::StatusOr<LogFollower::Stage> LogFollower::Look() {
 
 absl::StatusOr<bool> LogFollower::ReadChunks(std::deque<v1::LogChunk>* out) {
   const std::string path = JoinPath(log_root_, LogPathOf(attempt_));
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) {
-    if (errno == ENOENT) return false;  // nothing was printed yet, or ever
-    return ErrnoStatus(errno, path);
+  for (int i = 0; i < kChunksPerRead; ++i) {
+    absl::StatusOr<spillway::LogChunk> chunk = ReadAttemptLog(path, offset_, kChunkBytes);
+    if (absl::IsNotFound(chunk.status())) return false;  // nothing was printed yet, or ever
+    RETURN_IF_ERROR(chunk.status());
+    if (chunk->next_offset == offset_) return false;
+    v1::LogChunk* view = &out->emplace_back();
+    *view->mutable_attempt() = KeyOf(attempt_);
+    view->set_offset(offset_);
+    view->set_data(std::move(chunk->text));
+    offset_ = chunk->next_offset;
   }
-  bool more = true;
-  absl::Status status;
-  std::string buffer(kChunkBytes, '\0');
-  for (int i = 0; i < kChunksPerRead && more; ++i) {
-    const ssize_t n = pread(fd, buffer.data(), buffer.size(), offset_);
-    if (n < 0) status = ErrnoStatus(errno, path);
-    if (n <= 0) {
-      more = false;
-      break;
-    }
-    v1::LogChunk chunk;
-    *chunk.mutable_attempt() = [&] {
-      v1::AttemptKey key;
-      key.set_job_id(attempt_.job);
-      key.set_task_index(attempt_.index);
-      key.set_attempt(attempt_.number);
-      return key;
-    }();
-    chunk.set_offset(offset_);
-    chunk.set_data(buffer.data(), n);
-    out->push_back(std::move(chunk));
-    offset_ += n;
-  }
-  close(fd);
-  RETURN_IF_ERROR(status);
-  return more;
+  return true;
 }
 
 }  // namespace spillway::rpc

@@ -47,7 +47,8 @@ absl::Status CheckLoopback(const std::string& address) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) return absl::InvalidArgumentError(absl::StrCat(address, ": write HOST:PORT, such as 127.0.0.1:7070"));
   const std::string host = address.substr(0, colon);
-  if (absl::StartsWith(host, "127.") || host == "localhost" || host == "[::1]") return absl::OkStatus();
+  const bool loopback_v4 = absl::StartsWith(host, "127.") && host.find_first_not_of("0123456789.") == std::string::npos;
+  if (loopback_v4 || host == "localhost" || host == "[::1]") return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(address, ": only loopback addresses are served without TLS, and TLS is not built yet"));
 }
 

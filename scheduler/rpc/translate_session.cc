@@ -11,6 +11,7 @@ namespace {
 constexpr int64_t kDevicesMax = 64;
 constexpr int64_t kReportsPerFrameMax = 10'000;
 constexpr int64_t kInventoryMax = 100'000;
+constexpr int64_t kProgressPerFrameMax = 10'000;
 constexpr size_t kDetailBytesMax = 1'024;
 constexpr size_t kPathBytesMax = 1'024;
 
@@ -60,7 +61,7 @@ absl::StatusOr<core::NodeHello> HelloOf(const v1::Hello& hello) {
   for (const auto& [field, value] : required) {
     if (absl::Status status = CheckName(field, *value, true); !status.ok()) return status;
   }
-  if (hello.inventory_size() > kInventoryMax) return absl::InvalidArgumentError("inventory is too long");
+  if (hello.inventory_size() > kInventoryMax) return absl::InvalidArgumentError(absl::StrCat("inventory: ", hello.inventory_size(), " attempts; the limit is ", kInventoryMax));
   absl::StatusOr<core::Capacity> capacity = CapacityOf(hello.resources());
   if (!capacity.ok()) return capacity.status();
   out.name = hello.node_name();
@@ -80,7 +81,9 @@ absl::StatusOr<core::NodeHello> HelloOf(const v1::Hello& hello) {
 }
 
 absl::StatusOr<std::vector<core::Report>> ReportsOf(const v1::WorkerFrame& frame) {
-  if (frame.reports_size() > kReportsPerFrameMax) return absl::InvalidArgumentError("too many reports in one frame");
+  if (frame.reports_size() > kReportsPerFrameMax) {
+    return absl::InvalidArgumentError(absl::StrCat(frame.reports_size(), " reports in one frame; the limit is ", kReportsPerFrameMax));
+  }
   std::vector<core::Report> reports;
   reports.reserve(frame.reports_size());
   for (const v1::Report& report : frame.reports()) {
@@ -113,6 +116,11 @@ absl::StatusOr<std::vector<core::Report>> ReportsOf(const v1::WorkerFrame& frame
     reports.push_back(std::move(out));
   }
   return reports;
+}
+
+absl::Status CheckProgress(const v1::WorkerFrame& frame) {
+  if (frame.progress_size() <= kProgressPerFrameMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(frame.progress_size(), " progress reports in one frame; the limit is ", kProgressPerFrameMax));
 }
 
 core::Progress ProgressOf(const v1::ProgressReport& report, int64_t now_ms) {

@@ -14,6 +14,7 @@ namespace spillway::rpc {
 
 absl::StatusOr<core::NodeHello> HelloOf(const v1::Hello& hello);
 absl::StatusOr<std::vector<core::Report>> ReportsOf(const v1::WorkerFrame& frame);
+absl::Status CheckProgress(const v1::WorkerFrame& frame);
 core::Progress ProgressOf(const v1::ProgressReport& report, int64_t now_ms);
 AttemptId AttemptOf(const v1::AttemptKey& key);
 

@@ -1,16 +1,18 @@
 // The sessions of workers: one bidirectional stream a node. Frames in become calls on the engine's thread; the engine's orders become frames out, batched
-// into whatever frame waits to be written. Owns the streams and their bounded outboxes; never decides.
+// into whatever frame waits to be written (session_outbox.h). Owns the streams and their life; never decides.
 //
-// A session that cannot keep up (limits::kSessionOutboxFramesMax orders waiting) is closed and may come back: its welcome tells it everything again.
+// A session that does not read what it is sent is cancelled and may come back: its welcome tells it everything again.
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 
 #include "base/mutex.h"
 #include "scheduler/auth/token.h"
 #include "scheduler/engine/engine_thread.h"
 #include "scheduler/engine/orders.h"
+#include "scheduler/rpc/session_outbox.h"
 #include "scheduler/rpc/spec_cache.h"
 #include "spillway/v1/worker_service.grpc.pb.h"
 
@@ -25,6 +27,7 @@ class WorkerSessions final : public v1::WorkerService::CallbackService, public e
     SpecCache* specs = nullptr;
     Clock* clock = nullptr;
     std::string store_url;
+    size_t outbox_orders_max = SessionOutbox::kOrdersMax;
   };
   explicit WorkerSessions(Options options) : options_(std::move(options)) {}
 
@@ -48,16 +51,15 @@ class WorkerSessions final : public v1::WorkerService::CallbackService, public e
 
  private:
   friend class SessionStream;
-  // Runs `act` on the stream while it lives.
-  template <typename Act>
-  void With(int64_t session, Act act);
-  void Remove(int64_t session);
+  // Null when it has ended.
+  std::shared_ptr<SessionStream> Find(int64_t session);
+  std::shared_ptr<SessionStream> Remove(int64_t session);
 
   const Options options_;
   engine::EngineThread* engine_ = nullptr;
   Mutex mutex_;
   int64_t next_session_ ABSL_GUARDED_BY(mutex_) = 1;
-  std::map<int64_t, SessionStream*> streams_ ABSL_GUARDED_BY(mutex_);
+  std::map<int64_t, std::shared_ptr<SessionStream>> streams_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace spillway::rpc

@@ -81,6 +81,7 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(SqliteOptions opt
   RETURN_IF_ERROR(db.Execute("PRAGMA wal_autocheckpoint = 0"));
   RETURN_IF_ERROR(db.Execute("PRAGMA journal_size_limit = 67108864"));
   RETURN_IF_ERROR(db.Execute("PRAGMA cache_size = -65536"));
+  if (o.pages_max > 0) RETURN_IF_ERROR(db.Execute(absl::StrCat("PRAGMA max_page_count = ", o.pages_max)));
   RETURN_IF_ERROR(Migrate(&db));
   // Asked again and after a write: a failed change to WAL may answer "wal", and a rollback journal does not keep promise 1.
   ASSIGN_OR_RETURN(const std::string mode, db.QueryText("PRAGMA journal_mode"));

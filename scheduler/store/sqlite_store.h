@@ -23,6 +23,7 @@ struct SqliteOptions {
   int64_t wal_pages_max = 16'384;            // and waits for readers (50 ms at most) when it is longer than this
   int64_t keep_batches_min = 20'000;         // records kept even when two snapshots cover less
   int64_t prune_rows = 2'000;                // of one Maintain
+  int64_t pages_max = 0;                     // of the database file (4 KiB each); reached, it is a full disk. 0: no bound
 };
 
 class SqliteStore final : public Store {

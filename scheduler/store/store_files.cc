@@ -71,6 +71,11 @@ absl::StatusOr<StoreFiles> StoreFiles::Take(const std::string& database_path, in
   // The pid only makes the message above better: a disk too full for it does not matter.
   if (ftruncate(files.lock_fd_, 0) != 0 || pwrite(files.lock_fd_, pid.data(), pid.size(), 0) < 0) errno = 0;
 
+  // What it holds (environments, names) is not for everybody's eyes. SQLite gives its log the same mode.
+  const int database_fd = open(database_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (database_fd < 0) return ErrnoStatus(errno, database_path);
+  close(database_fd);
+
   files.ballast_path_ = database_path + ".ballast";
   files.ballast_bytes_ = ballast_bytes;
   const absl::Status ballast = files.RestoreBallast();

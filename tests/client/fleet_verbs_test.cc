@@ -39,10 +39,10 @@ TEST(Nodes, Table) {
   lost->set_reason("reclaimed");
   EXPECT_EQ(cli.Run({"nodes", "--all"}), 0);
   EXPECT_EQ(cli.out,
-            "ID  NAME     STATE           MARKET  PROVIDER  TOTAL   FREE    PRICE/H  RUNS   SESSION         REASON\n"
-            " 1  gpu-1    READY cordoned  spot    cloud     4 cpus  1 cpus     1.20  5.0@2  connected\n"
-            " 2  cloud-2  READY           spot    cloud     4 cpus  1 cpus     1.20         silent 40s\n"
-            " 3  cloud-3  LOST            spot    cloud     4 cpus             1.20         gone 1m00s ago  reclaimed\n");
+            "ID  NAME     STATE           MARKET  PROVIDER  TOTAL   FREE   PRICE/H  RUNS   SESSION         REASON\n"
+            " 1  gpu-1    READY cordoned  spot    cloud     4 cpus  1 cpu     1.20  5.0@2  connected\n"
+            " 2  cloud-2  READY           spot    cloud     4 cpus  1 cpu     1.20         silent 40s\n"
+            " 3  cloud-3  LOST            spot    cloud     4 cpus            1.20         gone 1m00s ago  reclaimed\n");
   EXPECT_EQ(cli.api.calls.back(), "ListNodes include_gone: true page_size: 1000");
 }
 

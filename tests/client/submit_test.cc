@@ -92,12 +92,21 @@ TEST_F(SubmitTest, TheSchedulersObjectionsAreBroughtToTheirLines) {
   EXPECT_EQ(cli_.err, "spillway: " + one + ":3: resources.memory: more than any node has\nspillway: " + two + ":3: env.A: is odd\n");
 }
 
+TEST_F(SubmitTest, ARefusalOfOneJobNamesItsFile) {
+  const std::string one = File("one.yaml", "command: [x]\n"), two = File("two.yaml", "command: [x]\n");
+  cli_.api.fail["Submit"] = absl::FailedPreconditionError("jobs[1] never fits: needs 9 GPUs");
+  EXPECT_EQ(cli_.Run({"submit", one, two}), 4);
+  EXPECT_EQ(cli_.err, "spillway: " + two + " never fits: needs 9 GPUs\n");
+  EXPECT_EQ(cli_.Run({"run", "--detach", "--name", "n", "echo"}), 4);
+  EXPECT_EQ(cli_.err, "spillway: jobs[1] never fits: needs 9 GPUs\n") << "there is no such job here";
+}
+
 TEST_F(SubmitTest, JsonAndRepeatsAndWarnings) {
   const std::string file = File("a.yaml", "command: [x]\n");
   cli_.api.submit_response.set_repeated_request(true);
-  cli_.api.submit_response.add_warnings("fits no node that is there now");
+  cli_.api.submit_response.add_warnings("jobs[0]: fits no node that is there now");
   EXPECT_EQ(cli_.Run({"submit", file}), 0);
-  EXPECT_EQ(cli_.err, "warning: fits no node that is there now\nspillway: this request id was answered before; nothing new was created\n");
+  EXPECT_EQ(cli_.err, "warning: " + file + ": fits no node that is there now\nspillway: this request id was answered before; nothing new was created\n");
   EXPECT_EQ(cli_.Run({"submit", file, "-o", "json"}), 0);
   EXPECT_THAT(cli_.out, HasSubstr("\"job_ids\": [\n  \"5\"\n ]"));
 }

@@ -11,6 +11,7 @@ absl::StatusOr<Reply> World::Try(const Command& command) {
   for (const Event& event : admission->events) {
     Reduce(&state, event, now_ms, &changes);
     events.push_back(event);
+    event_times.push_back(now_ms);
     EXPECT_EQ(BrokenInvariant(state), "") << "after " << EventKind(event);
   }
   for (const Charge& charge : changes.charges) charges.push_back(charge);

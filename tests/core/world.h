@@ -25,6 +25,7 @@ class World {
   Policy policy;
   int64_t now_ms = 1'000'000'000;
   std::vector<Event> events;           // all of them, in order
+  std::vector<int64_t> event_times;
   std::vector<Charge> charges;
   std::map<JobId, Job> ended_jobs;
   std::map<TaskId, Task> ended_tasks;

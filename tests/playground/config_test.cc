@@ -110,6 +110,8 @@ TEST(ConfigTest, RefusesWithLineAndNearestKey) {
   refused(With("\"31.20\"", "\"9000000.00\""), "pg.yaml:14:", "too large");
   refused(With("scale: 600", "scale: 0"), "pg.yaml:2:", "scale");
   refused(With("count: 8", "count: [8]"), "pg.yaml:10:", "single value");
+  refused(With("model: H100", "model: 'H100:8'"), "pg.yaml:10:", "model");
+  refused(With(", memory: 80GB", ""), "pg.yaml:10:", "`memory` is missing in gpus");
   refused("offers: [{name: [", "pg.yaml:1:", "");
   refused("offers: []", "pg.yaml:1:", "offers");
   refused("seed: 1", "pg.yaml", "offers");

@@ -17,7 +17,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr char kOffer[] = "- {name: s, market: spot, zone: z, gpus: {model: H100, count: 2}, cpus: 8, memory: 64GB, price_per_hour: 3.6, capacity: 9, "
+constexpr char kOffer[] = "- {name: s, market: spot, zone: z, gpus: {model: H100, count: 2, memory: 80GB}, cpus: 8, memory: 64GB, price_per_hour: 3.6, capacity: 9, "
                           "notice: 1s, reclaim: {after: [5s]}}";
 
 class LedgerTest : public ::testing::Test {
@@ -95,7 +95,8 @@ TEST(InstanceJsonTest, RequestsAreReadStrictly) {
   refused(R"({"client_token":5})", "client_token");
   refused(R"({"worker":{"argv":"x"}})", "worker.argv");
   refused(R"({"worker":{"env":{"A=B":"x"}}})", "env");
-  refused(R"({"worker":{"labels":{"a":1}}})", "labels");
+  refused(R"({"worker":{"provider":1}})", "provider");
+  refused(R"({"tags":{"a":1}})", "tags");
   refused(R"({"self_terminate_after":"soon"})", "self_terminate_after");
   refused(R"([])", "object");
   ASSERT_OK_AND_ASSIGN(const CreateRequest request, RequestFromJson(nlohmann::json::parse(R"({"client_token":"a","self_terminate_after":"30m"})")));

@@ -1,6 +1,7 @@
 // The real program in a folder of its own, spoken to over HTTP. Waits are bounded and on a condition.
 #pragma once
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <httplib.h>
 #include <signal.h>
@@ -50,6 +51,7 @@ inline std::vector<pid_t> ProcessesWith(const std::string& entry) {
       }
     }
   }
+  std::sort(out.begin(), out.end());
   return out;
 }
 

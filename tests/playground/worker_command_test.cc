@@ -11,7 +11,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 Instance AnInstance(std::vector<std::string> argv) {
   Instance instance;
@@ -22,7 +21,7 @@ Instance AnInstance(std::vector<std::string> argv) {
   instance.terms.gpus = {"H100", 8, 80LL << 30};
   instance.terms.cpus = 96;
   instance.terms.memory_bytes = 1LL << 40;
-  instance.request.worker = {"127.0.0.1:7071", "/t/join", "node-3", {{"team", "a"}}, std::move(argv), {{"X", "1"}, {"PATH", "/own"}}};
+  instance.request.worker = {"127.0.0.1:7071", "/t/join", "node-3", "burst", std::move(argv), {{"X", "1"}, {"PATH", "/own"}}};
   return instance;
 }
 
@@ -46,8 +45,9 @@ TEST(WorkerCommandTest, TheUsualWorkerIsToldWhereItIs) {
   EXPECT_EQ(value("--instance-id"), "i-000003");
   EXPECT_EQ(value("--metadata-url"), "http://m");
   EXPECT_EQ(value("--market"), "spot");
-  EXPECT_THAT(value("--resources"), StartsWith("gpu=H100:8:80GB:simulated,cpus="));
-  EXPECT_EQ(value("--label"), "team=a");
+  EXPECT_EQ(value("--provider"), "burst");
+  EXPECT_EQ(value("--notice-source"), "aws");
+  EXPECT_EQ(value("--resources"), "cpus=96,memory=1099511627776,gpu=H100:8:85899345920:simulated");
 }
 
 TEST(WorkerCommandTest, AMachineInheritsNoSecrets) {

@@ -94,6 +94,41 @@ TEST(SqliteStoreTest, AFileThatIsNoDatabaseIsDataLoss) {
   EXPECT_THAT(SqliteStore::Open(At(folder.File("db"))), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("not a database")));
 }
 
+TEST(SqliteStoreTest, AFullDiskTakesTheBallastOnceAndRoomGivesItBack) {
+  TemporaryFolder folder;
+  const std::string ballast = folder.File("db.ballast");
+  SqliteOptions options = At(folder.File("db"));
+  options.synchronous = false;
+  options.pages_max = 60;
+  MadeUpTurns turns;
+  int64_t written = 0;
+  {
+    ASSERT_OK_AND_ASSIGN(auto store, SqliteStore::Open(options));
+    EXPECT_FALSE(store->DiskLow());
+    ASSERT_OK_AND_ASSIGN(const std::string reserve, ReadFile(ballast));
+    EXPECT_EQ(reserve.size(), 64u << 10);
+    absl::Status status;
+    while (written < 1'000 && status.ok()) {
+      status = store->Commit(turns.Next());
+      written += status.ok();
+    }
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("full")));
+    EXPECT_GT(written, 5);
+    EXPECT_TRUE(store->DiskLow());
+    EXPECT_FALSE(PathExists(ballast));
+    // Here only the bound was met: the reserve comes back at once.
+    EXPECT_OK(store->Maintain());
+    EXPECT_FALSE(store->DiskLow());
+    EXPECT_TRUE(PathExists(ballast));
+    ASSERT_OK_AND_ASSIGN(const Loaded loaded, store->Load());
+    EXPECT_EQ(loaded.last_seq, written);
+  }
+  options.pages_max = 0;
+  ASSERT_OK_AND_ASSIGN(auto store, SqliteStore::Open(options));
+  ASSERT_OK_AND_ASSIGN(const Loaded loaded, store->Load());
+  EXPECT_EQ(loaded.last_seq, written);
+}
+
 // Alters the closed database with plain SQL, then expects Load to name record 7.
 void ExpectDamageFound(const std::string& sql, const std::string& what) {
   TemporaryFolder folder;

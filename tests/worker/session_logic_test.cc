@@ -84,6 +84,19 @@ TEST(SessionLogic, ReconnectsWithBackOffThatGrowsAndIsBounded) {
   }
 }
 
+TEST(SessionLogic, ALongOutageFillsNoLog) {
+  Rig rig;
+  rig.Do(rig.Empty());
+  size_t lines = 0;
+  const int64_t until = rig.now + 3'600'000;
+  while (rig.now < until) {
+    rig.now = std::max(rig.now, rig.logic.NextWakeMs());
+    for (const Connect& connect : All<Connect>(rig.Do(Tick{}))) lines += All<LogLine>(rig.Do(Disconnected{connect.session, "refused"})).size();
+  }
+  EXPECT_GE(lines, 30u);
+  EXPECT_LE(lines, 61u);
+}
+
 TEST(SessionLogic, AStableSessionStartsTheBackOffAnew) {
   Rig rig;
   rig.Do(rig.Empty());

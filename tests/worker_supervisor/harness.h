@@ -68,8 +68,10 @@ class SupervisorHarness {
   }
   void LeaveAlone() { client_.reset(); }
   void KillSupervisor() {
-    ASSERT_EQ(kill(static_cast<pid_t>(pid_), SIGKILL), 0);
-    WaitFor([&] { return !ProcessAlive(static_cast<pid_t>(pid_), ticks_); });
+    const auto pid = static_cast<pid_t>(pid_);
+    pid_ = 0;  // the number is not ours any more
+    ASSERT_EQ(kill(pid, SIGKILL), 0);
+    WaitFor([&] { return !ProcessAlive(pid, ticks_); });
   }
 
   std::string Path(const std::string& name) const { return JoinPath(folder_, name); }

@@ -248,6 +248,26 @@ TEST_P(NodeTest, HostilePeers) {
   EXPECT_EQ(node_.WaitExit("a").exit_code, 2);
 }
 
+TEST_P(NodeTest, FoldersOfTheDeadDoNotPileUp) {
+  auto dead = std::make_unique<SupervisorHarness>("auto");
+  SupervisorHarness idle("auto");
+  const auto folder_of = [](SupervisorHarness& node) {
+    node.Run(node.Shell("a", "exit 0"));
+    const std::string cgroup = node.Wait<frames::Started>("a").value_or(frames::Started()).cgroup;
+    node.WaitExit("a");
+    return cgroup.substr(0, cgroup.rfind('/'));
+  };
+  const std::string dead_folder = folder_of(*dead), idle_folder = folder_of(idle);
+  if (dead_folder.empty()) return;  // no cgroups here
+  dead->KillSupervisor();
+  EXPECT_TRUE(PathExists(dead_folder));
+  SupervisorHarness other("auto");
+  EXPECT_FALSE(PathExists(dead_folder));
+  EXPECT_TRUE(PathExists(idle_folder));
+  idle.Run(idle.Shell("b", "exit 3"));
+  EXPECT_EQ(idle.WaitExit("b").exit_code, 3);
+}
+
 TEST_P(NodeTest, OneSupervisorAHome) {
   SpawnOptions spawn;
   spawn.argv = {absl::StrCat(getenv("SPILLWAY_BIN"), "/spillway-supervisor"), "--home", node_.Path("home"), "--socket", node_.Path("s2")};

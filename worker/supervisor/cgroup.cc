@@ -5,6 +5,7 @@
 #include <linux/sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -22,6 +23,7 @@ namespace spillway::supervisor {
 namespace {
 
 constexpr size_t kIdleMax = 64;
+constexpr absl::string_view kFolderPrefix = "spillway-";
 
 bool WriteTo(const std::string& path, absl::string_view text) {
   const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
@@ -108,6 +110,30 @@ void KillProcessesIn(const std::string& folder) {
   }
 }
 
+// A supervisor holds a lock on its folder as long as it lives. Folders of the dead (a machine or container that ended at once) are removed, so that
+// they do not pile up; whoever holds its lock, or has a process in it, is left alone.
+void RemoveFoldersOfTheDead(const std::string& parent, absl::string_view own_name, const std::vector<std::string>& v1_parents) {
+  const auto names = ListDirectory(parent);
+  if (!names.ok()) return;
+  for (const std::string& name : *names) {
+    if (name == own_name || !absl::StartsWith(name, kFolderPrefix)) continue;
+    const std::string path = JoinPath(parent, name);
+    const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) continue;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && absl::StrContains(ReadSmall(JoinPath(path, "cgroup.events")), "populated 0")) {
+      RemoveBelow(path);
+      rmdir(path.c_str());
+      for (const std::string& v1 : v1_parents) {
+        RemoveBelow(JoinPath(v1, name));
+        rmdir(JoinPath(v1, name).c_str());
+      }
+    }
+    close(fd);
+  }
+}
+
+std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
 std::string Pread(int fd) {
   char buffer[256];
   const ssize_t n = pread(fd, buffer, sizeof buffer, 0);
@@ -161,7 +187,7 @@ int64_t Cgroup::MemoryPeakBytes() const {
 // ---- the pool ----
 
 absl::StatusOr<std::unique_ptr<CgroupPool>> CgroupPool::Open(const std::string& home_id) {
-  const std::string name = absl::StrCat("spillway-", home_id);
+  const std::string name = absl::StrCat(kFolderPrefix, home_id);
   std::unique_ptr<CgroupPool> pool(new CgroupPool);
   std::string tried, ignored;
   for (const Mount& mount : CgroupMounts()) {
@@ -177,6 +203,12 @@ absl::StatusOr<std::unique_ptr<CgroupPool>> CgroupPool::Open(const std::string& 
     if (mount.type == "cgroup" && has("pids") && pool->pids_v1_.empty()) pool->pids_v1_ = MakeUnder(mount.path, OwnFolder("pids"), name, ignored);
   }
   if (pool->parent_.empty()) return absl::UnavailableError(absl::StrCat("no writable cgroup v2 (", tried.empty() ? "no cgroup2 mount" : tried, ")"));
+  RETURN_IF_ERROR(pool->LockFolder());
+  std::vector<std::string> v1_parents;
+  for (const std::string* v1 : {&pool->memory_v1_, &pool->pids_v1_}) {
+    if (!v1->empty()) v1_parents.push_back(ParentOf(*v1));
+  }
+  RemoveFoldersOfTheDead(ParentOf(pool->parent_), name, v1_parents);
   const std::string controllers = absl::StrCat(" ", absl::StripAsciiWhitespace(ReadSmall(JoinPath(pool->parent_, "cgroup.controllers"))), " ");
   const std::string control = JoinPath(pool->parent_, "cgroup.subtree_control");
   pool->memory_v2_ = absl::StrContains(controllers, " memory ") && WriteTo(control, "+memory");
@@ -187,6 +219,20 @@ absl::StatusOr<std::unique_ptr<CgroupPool>> CgroupPool::Open(const std::string& 
   if (!pool->pids_v1_.empty()) RemoveBelow(pool->pids_v1_);
   RETURN_IF_ERROR(pool->ProbeCloneInto());
   return pool;
+}
+
+// Another supervisor that just looked for folders of the dead may have taken ours away before it was locked.
+absl::Status CgroupPool::LockFolder() {
+  for (int tries = 0; tries < 100; ++tries) {
+    if (mkdir(parent_.c_str(), 0755) != 0 && errno != EEXIST) break;
+    lock_fd_ = open(parent_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock_fd_ < 0) continue;
+    struct stat held, named;
+    if (flock(lock_fd_, LOCK_EX) == 0 && fstat(lock_fd_, &held) == 0 && stat(parent_.c_str(), &named) == 0 && held.st_ino == named.st_ino) return absl::OkStatus();
+    close(lock_fd_);
+    lock_fd_ = -1;
+  }
+  return ErrnoStatus(errno, absl::StrCat("cannot lock the cgroup ", parent_));
 }
 
 // Can a child be born in a cgroup, and live? Old kernels cannot, and where our own cgroup was once killed and used again, new ones kill it.
@@ -212,6 +258,7 @@ CgroupPool::~CgroupPool() {
     RemoveBelow(folder);
     rmdir(folder.c_str());
   }
+  if (lock_fd_ >= 0) close(lock_fd_);
 }
 
 absl::StatusOr<std::unique_ptr<Cgroup>> CgroupPool::Take(const Limits& limits) {

@@ -1,5 +1,6 @@
 // One cgroup v2 folder an attempt, from a pool that is used again, and where a memory or pids controller can be had (v2, else v1) its limits.
-// Owns the folders spillway-HOMEID under the supervisor's own cgroup or the mount's root; touches no others. Where no cgroup2 mount is writable,
+// Owns the folders spillway-HOMEID under the supervisor's own cgroup or the mount's root; of others it only removes those whose supervisor is dead and
+// that are empty. Where no cgroup2 mount is writable,
 // Open says so and the reaper (reaper.h) holds the trees instead.
 #pragma once
 
@@ -72,8 +73,10 @@ class CgroupPool {
  private:
   CgroupPool() = default;
   void Apply(const Limits& limits, Cgroup& cgroup);
+  absl::Status LockFolder();
   absl::Status ProbeCloneInto();
   std::string parent_;             // .../spillway-HOMEID
+  int lock_fd_ = -1;               // held as long as this supervisor lives
   std::string memory_v1_, pids_v1_;  // likewise, "" when not to be had
   bool memory_v2_ = false, pids_v2_ = false;
   bool clone_into_ = false;

@@ -24,6 +24,7 @@ void FenceImpatient(Plan* plan, const Node& node, bool held) {
   for (const AttemptId& id : attempts->second) {
     const Job& job = *FindJob(plan->state, id.job);
     if (job.max_silence_ms <= 0 || plan->now_ms < ActOnSilenceMs(node, plan->soft, plan->policy, job.max_silence_ms, held)) continue;
+    plan->fenced.insert(id);
     plan->commands.push_back(FenceAttempt{id, absl::StrCat("nothing heard from ", node.name, " for ", FormatDurationMs(job.max_silence_ms), " (max_silence)")});
   }
 }
@@ -53,10 +54,10 @@ int64_t BootDeadlineMs(const State& state, const Node& node) {
 }
 
 void ExpireNodes(Plan* plan) {
-  const Silence silence = FindSilent(plan->state, plan->soft, plan->policy, plan->now_ms);
+  const bool held = HoldsForPartition(plan->state, plan->soft, plan->policy, plan->now_ms);
   for (const auto& [id, node] : plan->state.nodes) {
     if (ShouldSpeak(node)) {
-      ExpireSpeaker(plan, node, silence.held);
+      ExpireSpeaker(plan, node, held);
     } else if (node.state == NodeState::kRequested || node.state == NodeState::kBooting) {
       if (plan->now_ms >= BootDeadlineMs(plan->state, node)) Release(plan, node, kReasonBootTimeout);
     }
@@ -80,7 +81,7 @@ void DrainNoticed(Plan* plan) {
     const int64_t left_ms = std::max<int64_t>(0, node.notice_deadline_ms - plan->now_ms);
     for (const AttemptId& attempt : attempts->second) {
       const Attempt& living = *FindAttempt(plan->state, attempt);
-      if (living.stop) continue;
+      if (living.stop || plan->fenced.contains(attempt)) continue;
       StopRequest stop;
       stop.cause = EndCause::kPreempted;
       stop.initiator = Initiator::kProvider;

@@ -21,6 +21,7 @@ struct Plan {
   std::set<TaskId> placed;        // by this cycle
   std::set<NodeId> wanted;        // nodes that this cycle gave work, or counts on for a waiting task
   std::set<NodeId> leaving;       // nodes that this cycle ends
+  std::set<AttemptId> fenced;     // attempts that this cycle ends
   std::map<NodeId, Room> rooms;   // free room where this cycle has looked
 };
 Room* RoomIn(Plan* plan, const Node& node);

@@ -50,7 +50,7 @@ class Requester {
       const Job* job = FindJob(plan_->state, owner.job);
       if (job == nullptr || plan_->placed.contains(owner)) continue;
       const std::optional<Task> task = GetTask(plan_->state, owner);
-      if (!task || task->state != TaskState::kQueued || served_.contains(owner)) continue;
+      if (!task || task->state != TaskState::kQueued || task->seal_owed != 0 || task->not_before_ms > plan_->now_ms || served_.contains(owner)) continue;
       if (!Fits(coming, ShapeOf(plan_->state, *job))) continue;
       Take(&coming, ShapeOf(plan_->state, *job), owner);
     }

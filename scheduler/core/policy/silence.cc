@@ -32,21 +32,24 @@ bool Reachable(const Node& node, const Soft& soft, const Policy& policy, int64_t
   return now_ms - HeardMs(node, soft) <= policy.silence_ms;
 }
 
-Silence FindSilent(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms) {
-  Silence result;
-  int64_t speakers = 0;
+int64_t HoldMs(const Policy& policy) { return policy.lease_ms + policy.lease_grace_ms; }
+
+bool HoldsForPartition(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms) {
+  int64_t speakers = 0, silent = 0;
   for (const auto& [id, node] : state.nodes) {
-    if (!ShouldSpeak(node) || node.state == NodeState::kReleasing) continue;
+    if (!ShouldSpeak(node)) continue;
+    // Those that were silent when they were given up count on: a partition shows one node after the other. The others fell silent because we ended them.
+    const int64_t heard_ms = HeardMs(node, soft);
+    if (node.state == NodeState::kReleasing && node.releasing_ms - heard_ms <= policy.silence_ms) continue;
     ++speakers;
-    if (now_ms - HeardMs(node, soft) > policy.silence_ms) result.silent.push_back(id);
+    const int64_t silence_ms = now_ms - heard_ms;
+    if (silence_ms > policy.silence_ms && silence_ms <= HoldMs(policy)) ++silent;
   }
-  const int64_t allowed = std::max<int64_t>(3, speakers / 5);
-  result.held = static_cast<int64_t>(result.silent.size()) > allowed;
-  return result;
+  return silent > std::max<int64_t>(3, speakers / 5);
 }
 
 int64_t ActOnSilenceMs(const Node& node, const Soft& soft, const Policy& policy, int64_t after_ms, bool held) {
-  const int64_t wait_ms = held ? std::max(after_ms, policy.lease_ms + policy.lease_grace_ms) : after_ms;
+  const int64_t wait_ms = held ? std::max(after_ms, HoldMs(policy)) : after_ms;
   return HeardMs(node, soft) + wait_ms + 1;
 }
 

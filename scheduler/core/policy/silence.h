@@ -16,11 +16,10 @@ bool CanTestify(const State& state, const Node& node);
 // A session is open, or nothing is known yet of this node's sessions: an offer sent now will arrive.
 bool Reachable(const Node& node, const Soft& soft, const Policy& policy, int64_t now_ms);
 
-struct Silence {
-  std::vector<NodeId> silent;  // by id; longer than policy.silence_ms
-  bool held = false;           // too many at once: we are the partition until one lease has passed
-};
-Silence FindSilent(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms);
+// Too many nodes fell silent at once: we are the partition until proven otherwise, and nothing is ended for silence that has not lasted HoldMs.
+// Nodes silent for longer than that do not count: they are acted on either way.
+bool HoldsForPartition(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms);
+int64_t HoldMs(const Policy& policy);
 
 // The time from which silence may be acted on by releasing (or by Job::max_silence_ms = `after_ms`): later while the guard holds.
 int64_t ActOnSilenceMs(const Node& node, const Soft& soft, const Policy& policy, int64_t after_ms, bool held);

@@ -3,51 +3,58 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <map>
 #include <optional>
-#include <thread>
+#include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/subprocess.h"
-#include "base/units.h"
+#include "base/text.h"
 
 namespace spillway::provider {
 namespace {
 
-// In the node's home: made by this provider, for this cluster. Its content is the client token.
-constexpr char kMarker[] = "local.token";
+// In the node's home. The marker: made by this provider, for this cluster (client token and provider, a line each). The other: the newest worker started.
+constexpr char kMarker[] = "local.node";
+constexpr char kStarted[] = "local.pid";
 constexpr size_t kSmallFileBytesMax = 4'096;
+constexpr size_t kLogBytesMax = 64u << 20;
 constexpr int64_t kDefaultCpuMilli = 1'000;
 constexpr int64_t kDefaultMemoryBytes = 1LL << 30;
 
-struct Process {
-  pid_t pid = 0;
-  int64_t start_ticks = 0;
-};
-
 // The process that a pid file names, as long as it is that program for that home: a pid may have been reused.
-std::optional<Process> Running(const std::string& home, const char* pid_file, const char* program) {
+std::optional<pid_t> Running(const std::string& home, const char* pid_file, const char* program) {
   const absl::StatusOr<std::string> text = ReadFile(JoinPath(home, pid_file), kSmallFileBytesMax);
   if (!text.ok()) return std::nullopt;
-  Process process;
-  const absl::string_view first_word = absl::StripAsciiWhitespace(absl::string_view(*text)).substr(0, text->find_first_of(" \n"));
-  if (!absl::SimpleAtoi(first_word, &process.pid) || process.pid <= 1) return std::nullopt;
-  const absl::StatusOr<std::string> command = ReadFile(absl::StrCat("/proc/", process.pid, "/cmdline"), 64u << 10);
-  if (!command.ok() || !absl::StrContains(*command, program) || !absl::StrContains(*command, home)) return std::nullopt;
-  const absl::StatusOr<int64_t> ticks = ProcessStartTicks(process.pid);
-  if (!ticks.ok()) return std::nullopt;
-  process.start_ticks = *ticks;
-  if (!ProcessAlive(process.pid, process.start_ticks)) return std::nullopt;
-  return process;
+  pid_t pid = 0;
+  if (!absl::SimpleAtoi(text->substr(0, text->find_first_of(" \n")), &pid) || pid <= 1) return std::nullopt;
+  const absl::StatusOr<std::string> command = ReadFile(absl::StrCat("/proc/", pid, "/cmdline"), 64u << 10);
+  if (!command.ok()) return std::nullopt;
+  const std::vector<std::string> argv = absl::StrSplit(*command, '\0');
+  if (!absl::EndsWith(argv[0], program) || std::find(argv.begin(), argv.end(), home) == argv.end()) return std::nullopt;
+  const absl::StatusOr<int64_t> ticks = ProcessStartTicks(pid);
+  if (!ticks.ok() || !ProcessAlive(pid, *ticks)) return std::nullopt;
+  return pid;
+}
+
+// Why a worker ended is the last thing it said.
+std::string LastLine(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadFile(path, kLogBytesMax);
+  if (!text.ok()) return "";
+  const absl::string_view all = absl::StripAsciiWhitespace(*text);
+  return Printable(all.substr(all.rfind('\n') + 1));
 }
 
 class Local final : public Provider {
@@ -77,12 +84,24 @@ class Local final : public Provider {
   std::string HomeOf(const std::string& node) const { return JoinPath(NodesFolder(), absl::StrCat(name_, "-", node)); }
   absl::StatusOr<std::map<std::string, std::string>> OurHomes() const;   // node name -> home
   absl::Status StartWorker(const std::string& node, const std::string& home);
+  // Workers that ended while this process lives would stay zombies.
   void ReapChildren();
 
   const std::string name_;
   const int64_t nodes_;
   const Surroundings surroundings_;
   core::Capacity capacity_;
+  std::set<pid_t> children_;   // started in this life, not yet reaped
+};
+
+// What lives of a node. A worker that has just been started has no pid file of its own yet.
+struct Alive {
+  std::optional<pid_t> worker, supervisor;
+  explicit Alive(const std::string& home)
+      : worker(Running(home, "worker.pid", "spillway-worker")), supervisor(Running(home, "supervisor.pid", "spillway-supervisor")) {
+    if (!worker) worker = Running(home, kStarted, "spillway-worker");
+  }
+  bool any() const { return worker.has_value() || supervisor.has_value(); }
 };
 
 absl::StatusOr<std::vector<core::Offer>> Local::ListOffers() {
@@ -106,8 +125,9 @@ absl::StatusOr<std::map<std::string, std::string>> Local::OurHomes() const {
     absl::string_view node = folder;
     if (!absl::ConsumePrefix(&node, absl::StrCat(name_, "-"))) continue;
     const std::string home = JoinPath(NodesFolder(), folder);
-    const absl::StatusOr<std::string> token = ReadFile(JoinPath(home, kMarker), kSmallFileBytesMax);
-    if (token.ok() && absl::StartsWith(*token, surroundings_.cluster_uuid)) homes[std::string(node)] = home;
+    const absl::StatusOr<std::string> marker = ReadFile(JoinPath(home, kMarker), kSmallFileBytesMax);
+    if (!marker.ok() || !absl::StartsWith(*marker, absl::StrCat(surroundings_.cluster_uuid, "-"))) continue;
+    if (absl::EndsWith(*marker, absl::StrCat("\n", name_, "\n"))) homes[std::string(node)] = home;
   }
   return homes;
 }
@@ -118,19 +138,19 @@ absl::StatusOr<std::string> Local::Create(const engine::CreateOrder& order) {
   if (homes.count(order.node.name) == 0) {
     if (static_cast<int64_t>(homes.size()) >= nodes_) return absl::ResourceExhaustedError(absl::StrCat("all ", nodes_, " local nodes exist already"));
     RETURN_IF_ERROR(MakeDirectories(home, 0700));
-    RETURN_IF_ERROR(WriteFileDurably(JoinPath(home, kMarker), order.client_token, 0600));
+    RETURN_IF_ERROR(WriteFileDurably(JoinPath(home, kMarker), absl::StrCat(order.client_token, "\n", name_, "\n"), 0600));
   }
-  if (!Running(home, "worker.pid", "spillway-worker")) RETURN_IF_ERROR(StartWorker(order.node.name, home));
+  if (!Alive(home).worker) RETURN_IF_ERROR(StartWorker(order.node.name, home));
   return order.node.name;
 }
 
 absl::Status Local::StartWorker(const std::string& node, const std::string& home) {
-  std::vector<std::string> resources = {absl::StrCat("cpus=", capacity_.cpu_milli / 1000, ".", capacity_.cpu_milli % 1000), absl::StrCat("memory=", FormatBytes(capacity_.memory_bytes))};
-  if (capacity_.disk_bytes > 0) resources.push_back(absl::StrCat("disk=", FormatBytes(capacity_.disk_bytes)));
-  if (capacity_.gpu_count > 0) {
-    resources.push_back(absl::StrCat("gpu=", capacity_.gpu_model, ":", capacity_.gpu_count, ":", FormatBytes(capacity_.gpu_memory_bytes),
-                                     capacity_.gpu_simulated ? ":simulated" : ""));
-  }
+  std::vector<std::string> resources = {absl::StrFormat("cpus=%d.%03d", capacity_.cpu_milli / 1000, capacity_.cpu_milli % 1000),
+                                        absl::StrCat("memory=", capacity_.memory_bytes)};
+  if (capacity_.disk_bytes > 0) resources.push_back(absl::StrCat("disk=", capacity_.disk_bytes));
+  resources.push_back(capacity_.gpu_count == 0 ? "gpu=none"
+                                               : absl::StrCat("gpu=", capacity_.gpu_model, ":", capacity_.gpu_count, ":", capacity_.gpu_memory_bytes,
+                                                              capacity_.gpu_simulated ? ":simulated" : ""));
   SpawnOptions spawn;
   spawn.argv = {JoinPath(surroundings_.program_folder, "spillway-worker"), "--home", home, "--server", surroundings_.worker_address,
                 "--token-file", surroundings_.worker_token_file, "--node-name", node, "--provider", name_, "--instance-id", node,
@@ -138,20 +158,21 @@ absl::Status Local::StartWorker(const std::string& node, const std::string& home
   spawn.stdout_path = JoinPath(home, "worker.log");
   spawn.stderr_path = spawn.stdout_path;
   spawn.new_session = true;
-  return Spawn(spawn).status();
+  ASSIGN_OR_RETURN(const pid_t pid, Spawn(spawn));
+  children_.insert(pid);
+  return WriteFileAtomically(JoinPath(home, kStarted), absl::StrCat(pid, "\n"), 0600);
 }
 
-// The worker first, so that it starts nothing more; then the supervisor, which ends its attempts and leaves. The folder goes when both are gone.
+// The worker first, so that it starts nothing more; then the supervisor, which ends its attempts and leaves. The listing shows when both are gone.
 absl::Status Local::Terminate(const engine::TerminateOrder& order) {
   ReapChildren();
-  const std::string home = HomeOf(order.name);
-  if (!PathExists(JoinPath(home, kMarker))) return absl::OkStatus();
-  const std::optional<Process> worker = Running(home, "worker.pid", "spillway-worker");
-  const std::optional<Process> supervisor = Running(home, "supervisor.pid", "spillway-supervisor");
-  if (worker) kill(worker->pid, SIGTERM);
-  if (supervisor) kill(supervisor->pid, SIGTERM);
-  if (worker || supervisor) return absl::UnavailableError(absl::StrCat(order.name, " is ending"));
-  return RemoveTree(home);
+  ASSIGN_OR_RETURN(const auto homes, OurHomes());
+  const auto found = homes.find(order.name);
+  if (found == homes.end()) return absl::OkStatus();
+  const Alive alive(found->second);
+  if (alive.worker) kill(*alive.worker, SIGTERM);
+  if (alive.supervisor) kill(*alive.supervisor, SIGTERM);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<core::InstanceListing> Local::List() {
@@ -160,26 +181,29 @@ absl::StatusOr<core::InstanceListing> Local::List() {
   listing.provider = name_;
   ASSIGN_OR_RETURN(const auto homes, OurHomes());
   for (const auto& [node, home] : homes) {
-    const bool worker = Running(home, "worker.pid", "spillway-worker").has_value();
-    const bool supervisor = Running(home, "supervisor.pid", "spillway-supervisor").has_value();
-    if (!worker && supervisor) {
+    const Alive alive(home);
+    core::InstanceListing::Instance instance;
+    instance.instance_id = instance.name = node;
+    instance.alive = alive.any();
+    instance.reason = "running";
+    if (!instance.alive) {
+      const std::string last_line = LastLine(JoinPath(home, "worker.log"));
+      instance.reason = absl::StrCat("its worker and supervisor have ended", last_line.empty() ? "" : absl::StrCat("; the worker's last words: ", last_line));
+      instance.billed_micros = 0;
+    }
+    listing.instances.push_back(std::move(instance));
+    // Told once: from then on its absence says the same, and its place is free.
+    if (!alive.any()) RETURN_IF_ERROR(RemoveTree(home));
+    if (alive.supervisor && !alive.worker) {
       if (const absl::Status status = StartWorker(node, home); !status.ok()) LOG(WARNING) << "cannot start the worker of " << node << " again: " << status.message();
     }
-    core::InstanceListing::Instance instance;
-    instance.instance_id = node;
-    instance.name = node;
-    // A worker needs a moment until its pid file stands: a home without a pid file is one that is just starting.
-    instance.alive = worker || supervisor || !PathExists(JoinPath(home, "worker.pid"));
-    instance.reason = instance.alive ? "running" : "its worker and supervisor have ended";
-    if (!instance.alive) instance.billed_micros = 0;
-    listing.instances.push_back(std::move(instance));
   }
   return listing;
 }
 
-// Workers that ended while this process lives would stay zombies.
 void Local::ReapChildren() {
-  while (waitpid(-1, nullptr, WNOHANG) > 0) {
+  for (auto child = children_.begin(); child != children_.end();) {
+    child = waitpid(*child, nullptr, WNOHANG) != 0 ? children_.erase(child) : std::next(child);
   }
 }
 

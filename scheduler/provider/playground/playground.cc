@@ -146,7 +146,10 @@ absl::StatusOr<std::string> Playground::Create(const engine::CreateOrder& order)
                      {"name", order.node.name},
                      {"tags", {{"cluster", surroundings_.cluster_uuid}}},
                      {"worker",
-                      {{"server", surroundings_.worker_address}, {"token_file", surroundings_.worker_token_file}, {"node_name", order.node.name}}}};
+                      {{"server", surroundings_.worker_address},
+                       {"token_file", surroundings_.worker_token_file},
+                       {"node_name", order.node.name},
+                       {"provider", name_}}}};
   ASSIGN_OR_RETURN(const Json answer, Call("POST", "/v1/instances", body));
   const std::string id = Text(answer, "id");
   if (id.empty()) return absl::UnavailableError("the cloud answered a creation without an id");

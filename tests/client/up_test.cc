@@ -1,0 +1,160 @@
+// `spillway up`, jobs, a scheduler that is killed, `spillway down`: the programs themselves, in a home and on ports of their own.
+// Waits are bounded and on conditions; every program started is ended by `down`, which TearDown runs whatever happened.
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/files.h"
+#include "base/status_matchers.h"
+#include "base/subprocess.h"
+#include "client/local_home.h"
+#include "client/local_processes.h"
+
+namespace spillway::client {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Result {
+  int code = -1;
+  std::string out, err;
+};
+
+class UpTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char path[] = "/tmp/spillway-up-XXXXXX";
+    ASSERT_NE(mkdtemp(path), nullptr);
+    folder_ = path;
+    const char* bin = getenv("SPILLWAY_BIN");
+    ASSERT_NE(bin, nullptr) << "run by ctest";
+    program_ = JoinPath(bin, "spillway");
+    home_ = JoinPath(folder_, "home");
+    ASSERT_OK(MakeDirectories(home_, 0700));
+    ASSERT_OK(WriteFileAtomically(JoinPath(home_, "config.yaml"), "listen: {user: \"127.0.0.1:0\", worker: \"127.0.0.1:0\", http: \"127.0.0.1:0\"}\n"));
+  }
+  void TearDown() override {
+    Spillway({"cancel", "all", "--now", "--yes"});
+    const Result down = Spillway({"down"});
+    EXPECT_EQ(down.code, 0) << down.out << down.err;
+    ASSERT_OK(RemoveTree(folder_));
+  }
+  pid_t Start(const std::vector<std::string>& words, const std::string& name) {
+    SpawnOptions options;
+    options.argv = {program_};
+    options.argv.insert(options.argv.end(), words.begin(), words.end());
+    options.env = std::vector<std::string>{"SPILLWAY_HOME=" + home_, "PATH=/usr/bin:/bin"};
+    options.stdout_path = JoinPath(folder_, name + ".out");
+    options.stderr_path = JoinPath(folder_, name + ".err");
+    const auto pid = Spawn(options);
+    EXPECT_OK(pid);
+    return pid.value_or(-1);
+  }
+  Result Finish(pid_t pid, const std::string& name) {
+    Result result;
+    int status = 0;
+    EXPECT_EQ(waitpid(pid, &status, 0), pid);
+    result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    result.out = ReadFile(JoinPath(folder_, name + ".out")).value_or("");
+    result.err = ReadFile(JoinPath(folder_, name + ".err")).value_or("");
+    return result;
+  }
+  Result Spillway(const std::vector<std::string>& words) {
+    const std::string name = absl::StrCat("call", ++calls_);
+    return Finish(Start(words, name), name);
+  }
+  void Up(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {"up"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Result up = Spillway(words);
+    ASSERT_EQ(up.code, 0) << up.out << up.err;
+  }
+  std::string folder_, home_, program_;
+  int calls_ = 0;
+};
+
+TEST_F(UpTest, AJobRunsAndTheExitCodesSayHow) {
+  const Result before = Spillway({"queue"});
+  EXPECT_EQ(before.code, 5);
+  EXPECT_THAT(before.err, HasSubstr("start it with `spillway up`"));
+  Up({"--resources", "cpus=1,memory=1GB,gpu=H100:1:80GB:simulated"});
+  const Result again = Spillway({"up"});
+  EXPECT_EQ(again.code, 0);
+  EXPECT_THAT(again.out, HasSubstr("was up already"));
+  const Result hello = Spillway({"run", "--gpus", "H100:1", "--", "echo", "hello"});
+  EXPECT_EQ(hello.code, 0) << hello.err;
+  EXPECT_EQ(hello.out, "hello\n");
+  EXPECT_EQ(Spillway({"run", "--", "sh", "-c", "exit 3"}).code, 1);
+  EXPECT_EQ(Spillway({"wait", "1"}).code, 0);
+  EXPECT_EQ(Spillway({"wait", "2"}).code, 1);
+  EXPECT_EQ(Spillway({"logs", "99"}).code, 3);
+  EXPECT_EQ(Spillway({"cancel", "1"}).code, 4) << "it has ended";
+  EXPECT_EQ(Spillway({"run", "--memory", "2gb", "--", "x"}).code, 2);
+  const Result described = Spillway({"describe", "2"});
+  EXPECT_THAT(described.out, HasSubstr("USER_ERROR"));
+  EXPECT_THAT(Spillway({"nodes", "-o", "json"}).out, HasSubstr("\"name\": \"local-1\""));
+  const Result stranger = [&] {
+    SpawnOptions options;
+    options.argv = {program_, "queue"};
+    options.env = std::vector<std::string>{"SPILLWAY_HOME=" + home_, "SPILLWAY_TOKEN=wrong"};
+    options.stderr_path = JoinPath(folder_, "stranger.err");
+    return Finish(Spawn(options).value_or(-1), "stranger");
+  }();
+  EXPECT_EQ(stranger.code, 4);
+  EXPECT_THAT(stranger.err, HasSubstr("does not accept this token"));
+}
+
+TEST_F(UpTest, AJobOutlivesASchedulerThatIsKilledAndAPlannedStop) {
+  Up();
+  const HomePaths paths(home_);
+  // The job ends when this file appears: nothing here depends on how fast the machine is.
+  const std::string go = JoinPath(folder_, "go");
+  ASSERT_EQ(Spillway({"run", "--detach", "--", "sh", "-c", absl::StrCat("echo begun; while [ ! -e ", go, " ]; do sleep 0.05; done; echo done")}).code, 0);
+  const pid_t follower = Start({"logs", "-f", "1"}, "follower");
+  for (int i = 0; i < 600 && ReadFile(JoinPath(folder_, "follower.out")).value_or("") != "begun\n"; ++i) usleep(50'000);
+  ASSERT_EQ(ReadFile(JoinPath(folder_, "follower.out")).value_or(""), "begun\n");
+  ASSERT_EQ(kill(follower, SIGTERM), 0);
+  Finish(follower, "follower");
+
+  const auto scheduler = FindProcess(paths.scheduler_pid, "spillwayd");
+  ASSERT_TRUE(scheduler.has_value());
+  KillNow(*scheduler);
+  for (int i = 0; i < 200 && StillAlive(*scheduler); ++i) usleep(50'000);
+  Up();   // at other ports: the worker is started anew, the job is not
+  const Result down = Spillway({"down", "--keep-jobs"});
+  EXPECT_EQ(down.code, 0) << down.err;
+  EXPECT_THAT(down.out, HasSubstr("the supervisor of local-1 and its jobs go on"));
+  Up();
+  ASSERT_OK(WriteFileAtomically(go, ""));
+  EXPECT_EQ(Spillway({"wait", "1", "--timeout", "60s"}).code, 0);
+  EXPECT_EQ(Spillway({"logs", "1"}).out, "begun\ndone\n");
+  EXPECT_THAT(Spillway({"describe", "1", "-o", "json"}).out, HasSubstr("\"attempts_total\": \"1\"")) << "one attempt, through all of it";
+}
+
+TEST_F(UpTest, DownLeavesNothingRunning) {
+  Up();
+  const HomePaths paths(home_);
+  const auto scheduler = FindProcess(paths.scheduler_pid, "spillwayd");
+  const auto worker = FindProcess(paths.WorkerPid("local-1"), "spillway-worker");
+  const auto supervisor = FindProcess(paths.SupervisorPid("local-1"), "spillway-supervisor");
+  ASSERT_TRUE(scheduler.has_value() && worker.has_value() && supervisor.has_value());
+  const Result down = Spillway({"down"});
+  EXPECT_EQ(down.code, 0) << down.err;
+  EXPECT_THAT(down.out, StartsWith("stopped the scheduler (pid "));
+  for (const auto& process : {*scheduler, *worker, *supervisor}) EXPECT_FALSE(StillAlive(process));
+  EXPECT_THAT(Spillway({"down"}).out, StartsWith("nothing ran in "));
+}
+
+TEST_F(UpTest, AConfigurationThatIsWrongIsShown) {
+  ASSERT_OK(WriteFileAtomically(JoinPath(home_, "config.yaml"), "lisen: {user: \"127.0.0.1:0\"}\n"));
+  const Result up = Spillway({"up"});
+  EXPECT_EQ(up.code, 5);
+  EXPECT_THAT(up.err, HasSubstr("config.yaml:1: lisen: unknown key, did you mean `listen`?"));
+}
+
+}  // namespace
+}  // namespace spillway::client
