@@ -42,16 +42,11 @@ const char* const kMustReach[] = {
     "the scheduler was the partition",
 };
 
-// Rarer: asked of the first hundred seeds alone.
-constexpr const char* kMustReachOnce[] = {"fell back behind a damaged checkpoint"};
-
 void Storm(uint64_t first, int64_t count) {
   const SeedsResult all = RunSeeds(first, count, Hooks(), 3, false);
   EXPECT_EQ(all.failed, 0) << all.report;
   if (all.failed > 0) return;
   for (const char* situation : kMustReach) EXPECT_TRUE(all.reached.count(situation)) << "no seed reached: " << situation;
-  if (first > 1) return;
-  for (const char* situation : kMustReachOnce) EXPECT_TRUE(all.reached.count(situation)) << "no seed reached: " << situation;
 }
 
 TEST(Storm, Seeds1To100) { Storm(1, 100); }
