@@ -214,7 +214,8 @@ TEST_F(WorkerProcess, AKilledWorkerIsReplacedAndTheJobDoesNotNotice) {
   Go(kA);
   const Report ended = Wait(kA, Report::Kind::kEnded);
   EXPECT_EQ(ended.end.cause, EndCause::kCompleted);
-  EXPECT_EQ(ended.seq, 3);
+  EXPECT_GE(ended.seq, 3);  // 4 when the kill fell between writing a report and acking its event: a report may come twice
+  EXPECT_LE(ended.seq, 4);
   EXPECT_THAT(Log(kA), HasSubstr("went"));
 }
 
