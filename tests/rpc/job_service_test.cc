@@ -1,0 +1,342 @@
+// What a user may ask about jobs, over the wire, against a real engine and store.
+#include "tests/rpc/harness.h"
+
+#include <set>
+
+namespace spillway::rpc {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+using Code = absl::StatusCode;
+
+class JobServiceTest : public ::testing::Test {
+ protected:
+  absl::Status TrySubmit(const v1::SubmitRequest& request, v1::SubmitResponse* response = nullptr, Call* call = nullptr) {
+    v1::SubmitResponse unused;
+    Call own;
+    return StatusOf(daemon.jobs->Submit(call != nullptr ? *call : own, request, response != nullptr ? response : &unused));
+  }
+  absl::StatusOr<v1::ListJobsResponse> List(const std::function<void(v1::ListJobsRequest*)>& fill) {
+    v1::ListJobsRequest request;
+    fill(&request);
+    v1::ListJobsResponse response;
+    Call call;
+    const absl::Status status = StatusOf(daemon.jobs->List(call, request, &response));
+    if (!status.ok()) return status;
+    return response;
+  }
+  static std::vector<int64_t> IdsOf(const v1::ListJobsResponse& response) {
+    std::vector<int64_t> ids;
+    for (const v1::Job& job : response.jobs()) ids.push_back(job.job_id());
+    return ids;
+  }
+
+  TemporaryFolder folder;
+  Daemon daemon{folder.path()};
+};
+
+TEST_F(JobServiceTest, WhatWasSubmittedReadsBackAndSaysWhyItWaits) {
+  v1::JobSpec spec = MakeSpec("bert");
+  spec.mutable_resources()->mutable_gpu()->set_count(2);
+  (*spec.mutable_env())["MODEL"] = "bert";
+  v1::SubmitResponse response;
+  ASSERT_OK(TrySubmit(SubmitOf({spec, MakeSpec("other")}), &response));
+  EXPECT_THAT(response.job_ids(), ElementsAre(1, 2));
+  EXPECT_FALSE(response.repeated_request());
+  EXPECT_THAT(response.warnings(0), HasSubstr("waits until a node registers")) << "nothing is known yet: accepted, with a warning";
+  const v1::Job job = GetJob(daemon, 1);
+  EXPECT_EQ(job.name(), "bert");
+  EXPECT_EQ(job.state(), "QUEUED");
+  EXPECT_EQ(job.priority(), 50);
+  EXPECT_EQ(job.spec().env().at("MODEL"), "bert");
+  EXPECT_EQ(job.counts().queued(), 1);
+  EXPECT_GT(job.submitted_utc_ms(), 1'600'000'000'000);
+  EXPECT_EQ(job.uid().size(), 36u);
+  ASSERT_EQ(job.tasks_size(), 1);
+  EXPECT_EQ(job.tasks(0).state(), v1::QUEUED);
+  EXPECT_NE(job.tasks(0).waiting(), "");
+  v1::GetJobRequest by_name;
+  by_name.set_name("bert");
+  v1::Job same;
+  Call call;
+  ASSERT_OK(StatusOf(daemon.jobs->Get(call, by_name, &same)));
+  EXPECT_EQ(same.job_id(), 1);
+}
+
+TEST_F(JobServiceTest, EveryCallNeedsItsToken) {
+  for (const std::string& token : {std::string(), std::string("wrong"), std::string(kWorkerToken)}) {
+    const auto refused = StatusIs(Code::kUnauthenticated, AllOf(HasSubstr(token.empty() ? "no token" : "wrong token"), Not(HasSubstr(kUserToken))));
+    Call submit(token), get(token), list(token), preempt(token), info(token), charges(token), watch(token), logs(token), cordon(token), pause(token);
+    v1::SubmitResponse submitted;
+    EXPECT_THAT(StatusOf(daemon.jobs->Submit(submit, SubmitOf({MakeSpec()}), &submitted)), refused);
+    v1::Job job;
+    EXPECT_THAT(StatusOf(daemon.jobs->Get(get, {}, &job)), refused);
+    v1::ListJobsResponse listed;
+    EXPECT_THAT(StatusOf(daemon.jobs->List(list, {}, &listed)), refused);
+    v1::PreemptRequest bad;
+    bad.set_grace_ms(-1);
+    v1::JobActionResponse acted;
+    EXPECT_THAT(StatusOf(daemon.jobs->Preempt(preempt, bad, &acted)), refused) << "a stranger learns nothing about the request";
+    EXPECT_THAT(StatusOf(daemon.jobs->Pause(pause, {}, &acted)), refused);
+    v1::ServerInfo about;
+    EXPECT_THAT(StatusOf(daemon.fleet->GetServerInfo(info, {}, &about)), refused);
+    v1::NodeActionResponse done;
+    EXPECT_THAT(StatusOf(daemon.fleet->Cordon(cordon, {}, &done)), refused);
+    v1::ListChargesResponse ledger;
+    EXPECT_THAT(StatusOf(daemon.billing->ListCharges(charges, {}, &ledger)), refused);
+    v1::Event event;
+    auto events = daemon.jobs->Watch(watch, {});
+    EXPECT_FALSE(events->Read(&event));
+    EXPECT_THAT(StatusOf(events->Finish()), refused);
+    v1::LogChunk chunk;
+    auto chunks = daemon.jobs->StreamLogs(logs, {});
+    EXPECT_FALSE(chunks->Read(&chunk));
+    EXPECT_THAT(StatusOf(chunks->Finish()), refused);
+  }
+  EXPECT_OK(List([](auto*) {}));
+}
+
+TEST_F(JobServiceTest, TheSameRequestIsAnsweredAgainAndAnotherOneUnderItsIdRefused) {
+  v1::SubmitResponse first, second;
+  ASSERT_OK(TrySubmit(SubmitOf({MakeSpec("a"), MakeSpec("b")}, "request-1"), &first));
+  ASSERT_OK(TrySubmit(SubmitOf({MakeSpec("a"), MakeSpec("b")}, "request-1"), &second));
+  EXPECT_TRUE(second.repeated_request());
+  EXPECT_THAT(second.job_ids(), ElementsAre(1, 2));
+  EXPECT_THAT(TrySubmit(SubmitOf({MakeSpec("a")}, "request-1")), StatusIs(Code::kAlreadyExists, AllOf(HasSubstr("request-1"), HasSubstr("jobs 1, 2"))));
+  EXPECT_THAT(IdsOf(List([](auto*) {}).value()), ElementsAre(1, 2));
+}
+
+TEST_F(JobServiceTest, ManyWhoSendOneRequestAtOnceMakeOneJob) {
+  std::vector<std::thread> threads;
+  std::vector<v1::SubmitResponse> responses(8);
+  for (v1::SubmitResponse& response : responses) threads.emplace_back([&] { EXPECT_OK(TrySubmit(SubmitOf({MakeSpec()}, "once"), &response)); });
+  for (std::thread& thread : threads) thread.join();
+  int made = 0;
+  for (const v1::SubmitResponse& response : responses) {
+    EXPECT_THAT(response.job_ids(), ElementsAre(1));
+    made += !response.repeated_request();
+  }
+  EXPECT_EQ(made, 1);
+}
+
+TEST_F(JobServiceTest, WhatIsTooLargeIsRefusedWithItsSizeAndTheLimit) {
+  v1::JobSpec large = MakeSpec();
+  large.set_script(std::string(5 << 20, 'x'));
+  EXPECT_THAT(TrySubmit(SubmitOf({large})), StatusIs(Code::kInvalidArgument, "spec is 5.0 MB; the limit is 1 MB"));
+  EXPECT_THAT(TrySubmit(SubmitOf({MakeSpec(), large})), StatusIs(Code::kInvalidArgument, "specs[1]: spec is 5.0 MB; the limit is 1 MB"));
+  large.set_script(std::string((1 << 20) + 1, 'x'));
+  EXPECT_THAT(TrySubmit(SubmitOf({large})), StatusIs(Code::kInvalidArgument, AllOf(HasSubstr("spec is 10485"), HasSubstr(" bytes; the limit is 1 MB"))));
+  large.set_script(std::string(17 << 20, 'x'));
+  EXPECT_THAT(TrySubmit(SubmitOf({large})), StatusIs(Code::kResourceExhausted, HasSubstr("16777216"))) << "more than a message may hold";
+  EXPECT_THAT(TrySubmit(SubmitOf({})), StatusIs(Code::kInvalidArgument, HasSubstr("no specs")));
+  EXPECT_THAT(TrySubmit(SubmitOf({MakeSpec()}, std::string(129, 'r'))), StatusIs(Code::kInvalidArgument, HasSubstr("128 bytes")));
+  EXPECT_THAT(TrySubmit(SubmitOf(std::vector<v1::JobSpec>(10'001, MakeSpec()))), StatusIs(Code::kInvalidArgument, HasSubstr("10001 specs in one submit; the limit is 10000")));
+  EXPECT_THAT(IdsOf(List([](auto*) {}).value()), SizeIs(0)) << "nothing is half-applied";
+}
+
+TEST_F(JobServiceTest, ViolationsComeAsFieldPathsInTheTrailer) {
+  v1::JobSpec bad = MakeSpec("Not A Name");
+  bad.mutable_resources()->mutable_gpu()->set_count(-2);
+  bad.add_secrets("HF_TOKEN");
+  Call call;
+  EXPECT_THAT(TrySubmit(SubmitOf({MakeSpec(), bad}), nullptr, &call), StatusIs(Code::kInvalidArgument, HasSubstr("specs[1].resources.gpu.count: ")));
+  v1::FieldViolations violations;
+  ASSERT_TRUE(violations.ParseFromString(call.Trailer("spillway-violations-bin")));
+  std::set<std::string> fields;
+  for (const v1::FieldViolation& violation : violations.violations()) fields.insert(violation.field());
+  EXPECT_THAT(fields, ::testing::IsSupersetOf({"specs[1].name", "specs[1].resources.gpu.count"}));
+  EXPECT_EQ(std::count_if(fields.begin(), fields.end(), [](const std::string& field) { return field.rfind("specs[1].secrets", 0) == 0; }), 1) << "a key not built yet is refused by name";
+  Call single;
+  EXPECT_FALSE(TrySubmit(SubmitOf({bad}), nullptr, &single).ok());
+  ASSERT_TRUE(violations.ParseFromString(single.Trailer("spillway-violations-bin")));
+  EXPECT_EQ(violations.violations(0).field().rfind("specs", 0), std::string::npos) << "one spec: paths as in its file";
+}
+
+TEST_F(JobServiceTest, AHostileSpecsViolationsStillFitIntoWhatAnyClientTakes) {
+  v1::JobSpec bad = MakeSpec();
+  for (int i = 0; i < 200; ++i) (*bad.mutable_env())[absl::StrCat(i, std::string(900, '\x7f'))] = "v";
+  Call call;
+  EXPECT_THAT(TrySubmit(SubmitOf({bad}), nullptr, &call), StatusIs(Code::kInvalidArgument, HasSubstr("more")));
+  v1::FieldViolations violations;
+  ASSERT_TRUE(violations.ParseFromString(call.Trailer("spillway-violations-bin")));
+  EXPECT_GT(violations.violations_size(), 0);
+}
+
+TEST_F(JobServiceTest, WhatNeverFitsIsRefusedAndNamesTheNearest) {
+  WorkerClient worker(daemon);
+  worker.Open();  // two A100
+  v1::JobSpec spec = MakeSpec();
+  spec.mutable_resources()->mutable_gpu()->set_count(16);
+  EXPECT_THAT(TrySubmit(SubmitOf({spec})), StatusIs(Code::kInvalidArgument, AllOf(HasSubstr("never fits"), HasSubstr("nearest: node n1"))));
+  spec.mutable_resources()->mutable_gpu()->set_count(2);
+  EXPECT_OK(TrySubmit(SubmitOf({spec})));
+}
+
+TEST_F(JobServiceTest, TenThousandJobsInOneSubmitAreAllThere) {
+  std::vector<v1::JobSpec> specs;
+  for (int i = 0; i < 10'000; ++i) specs.push_back(MakeSpec(absl::StrCat("job-", i % 10)));
+  EXPECT_THAT(Submit(daemon, std::move(specs)), SizeIs(10'000));
+  std::set<int64_t> seen;
+  std::string token;
+  do {
+    ASSERT_OK_AND_ASSIGN(const v1::ListJobsResponse page, List([&](v1::ListJobsRequest* request) {
+      request->set_page_size(1'000);
+      request->set_page_token(token);
+    }));
+    for (const int64_t id : IdsOf(page)) EXPECT_TRUE(seen.insert(id).second);
+    token = page.next_page_token();
+  } while (!token.empty());
+  EXPECT_EQ(seen.size(), 10'000u);
+  EXPECT_EQ(*seen.rbegin(), 10'000);
+}
+
+TEST_F(JobServiceTest, ListsComeInPagesBothWaysAndFiltered) {
+  std::vector<v1::JobSpec> specs;
+  for (int i = 0; i < 25; ++i) specs.push_back(MakeSpec(i % 5 == 0 ? "five" : "other"));
+  Submit(daemon, std::move(specs));
+  const auto page = [&](bool newest_first, const std::string& token) {
+    return List([&](v1::ListJobsRequest* request) {
+      request->set_page_size(10);
+      request->set_newest_first(newest_first);
+      request->set_page_token(token);
+    }).value();
+  };
+  v1::ListJobsResponse last;
+  std::vector<int64_t> all;
+  std::vector<size_t> sizes;
+  for (std::string token;; token = last.next_page_token()) {
+    last = page(true, token);
+    const std::vector<int64_t> ids = IdsOf(last);
+    all.insert(all.end(), ids.begin(), ids.end());
+    sizes.push_back(ids.size());
+    if (last.next_page_token().empty()) break;
+  }
+  EXPECT_THAT(sizes, ElementsAre(10, 10, 5));
+  ASSERT_EQ(all.size(), 25u);
+  EXPECT_EQ(all.front(), 25);
+  EXPECT_EQ(all.back(), 1);
+  EXPECT_TRUE(std::is_sorted(all.rbegin(), all.rend()));
+  EXPECT_GT(last.event_seq(), 0);
+
+  EXPECT_THAT(IdsOf(List([](auto* request) { request->set_name("five"); }).value()), ElementsAre(1, 6, 11, 16, 21));
+  ASSERT_OK_AND_ASSIGN(const v1::ListJobsResponse whole, List([](auto* request) {
+    request->set_name("five");
+    request->set_page_size(1);
+    request->set_include_spec(true);
+    request->set_include_tasks(true);
+    request->add_states("queued");
+  }));
+  EXPECT_EQ(whole.jobs(0).spec().name(), "five");
+  EXPECT_NE(whole.jobs(0).tasks(0).waiting(), "");
+  EXPECT_THAT(IdsOf(List([](auto* request) { request->add_states("FAILED"); }).value()), SizeIs(0));
+  EXPECT_THAT(List([](auto* request) { request->add_states("QUEUD"); }), StatusIs(Code::kInvalidArgument, HasSubstr("did you mean QUEUED")));
+  EXPECT_THAT(List([](auto* request) { request->set_page_token("../etc"); }), StatusIs(Code::kInvalidArgument, HasSubstr("page_token")));
+  EXPECT_THAT(List([](auto* request) { request->set_page_token("-3"); }), StatusIs(Code::kInvalidArgument, HasSubstr("page_token")));
+  EXPECT_THAT(List([](auto* request) { request->set_page_size(1'001); }), StatusIs(Code::kInvalidArgument, HasSubstr("1 to 1000, not 1001")));
+  EXPECT_THAT(List([](auto* request) { request->set_page_size(-1); }), StatusIs(Code::kInvalidArgument, HasSubstr("page_size")));
+}
+
+TEST_F(JobServiceTest, AQueuedJobIsCancelledAtOnceAndOnlyOnce) {
+  Submit(daemon, {MakeSpec()});
+  v1::CancelRequest request;
+  request.set_job_id(1);
+  request.set_reason("not needed");
+  v1::JobActionResponse response;
+  Call first, second, unknown;
+  ASSERT_OK(StatusOf(daemon.jobs->Cancel(first, request, &response)));
+  EXPECT_EQ(response.tasks_affected(), 1);
+  EXPECT_EQ(GetJob(daemon, 1).state(), "CANCELLED");
+  EXPECT_THAT(StatusOf(daemon.jobs->Cancel(second, request, &response)), StatusIs(Code::kFailedPrecondition, HasSubstr("job 1 has ended")));
+  request.set_job_id(77);
+  EXPECT_THAT(StatusOf(daemon.jobs->Cancel(unknown, request, &response)), StatusIs(Code::kNotFound, HasSubstr("no job 77")));
+}
+
+TEST_F(JobServiceTest, WhatIsNotThereAndWhatIsNotBuiltAreSaidPlainly) {
+  Submit(daemon, {MakeSpec()});
+  v1::GetJobRequest get;
+  v1::Job job;
+  Call nothing, absent, nameless;
+  EXPECT_THAT(StatusOf(daemon.jobs->Get(nothing, get, &job)), StatusIs(Code::kInvalidArgument, HasSubstr("job_id or a name")));
+  get.set_job_id(9);
+  EXPECT_THAT(StatusOf(daemon.jobs->Get(absent, get, &job)), StatusIs(Code::kNotFound, HasSubstr("job 9")));
+  get.set_job_id(0);
+  get.set_name("no\x1bname");
+  EXPECT_THAT(StatusOf(daemon.jobs->Get(nameless, get, &job)), StatusIs(Code::kNotFound, HasSubstr("no\\x1bname")));
+  Call update, pause, resume, preempt;
+  v1::UpdateResponse updated;
+  v1::JobActionResponse acted;
+  EXPECT_THAT(StatusOf(daemon.jobs->Update(update, {}, &updated)), StatusIs(Code::kUnimplemented, HasSubstr("update is not built yet")));
+  EXPECT_THAT(StatusOf(daemon.jobs->Pause(pause, {}, &acted)), StatusIs(Code::kUnimplemented, HasSubstr("pause is not built yet")));
+  EXPECT_THAT(StatusOf(daemon.jobs->Resume(resume, {}, &acted)), StatusIs(Code::kUnimplemented, HasSubstr("resume is not built yet")));
+  v1::PreemptRequest stop;
+  stop.set_job_id(1);
+  EXPECT_THAT(StatusOf(daemon.jobs->Preempt(preempt, stop, &acted)), StatusIs(Code::kFailedPrecondition, HasSubstr("not running")));
+}
+
+TEST_F(JobServiceTest, EveryTaskCanSayHowItStands) {
+  Submit(daemon, {MakeSpec(), MakeSpec()});
+  v1::ExplainRequest request;
+  request.set_job_id(1);
+  v1::ExplainResponse response;
+  Call waiting, ended, absent, cancel;
+  ASSERT_OK(StatusOf(daemon.jobs->Explain(waiting, request, &response)));
+  EXPECT_EQ(response.state(), v1::QUEUED);
+  ASSERT_GT(response.reasons_size(), 0);
+  EXPECT_EQ(response.summary(), response.reasons(0).message());
+  EXPECT_NE(response.reasons(0).code(), "");
+  v1::CancelRequest end;
+  end.set_job_id(1);
+  v1::JobActionResponse acted;
+  ASSERT_OK(StatusOf(daemon.jobs->Cancel(cancel, end, &acted)));
+  response.Clear();
+  ASSERT_OK(StatusOf(daemon.jobs->Explain(ended, request, &response)));
+  EXPECT_EQ(response.state(), v1::CANCELLED_STATE);
+  EXPECT_EQ(response.reasons(0).code(), "ENDED");
+  request.set_task_index(3);
+  EXPECT_THAT(StatusOf(daemon.jobs->Explain(absent, request, &response)), StatusIs(Code::kNotFound, HasSubstr("its tasks are 0 to 0")));
+}
+
+TEST_F(JobServiceTest, WhatWasAnsweredIsThereAfterARestart) {
+  ASSERT_OK(TrySubmit(SubmitOf({MakeSpec("kept")}, "request-1")));
+  daemon.Stop();
+  Daemon again(folder.path());
+  EXPECT_EQ(GetJob(again, 1).name(), "kept");
+  v1::SubmitResponse response;
+  Call call;
+  ASSERT_OK(StatusOf(again.jobs->Submit(call, SubmitOf({MakeSpec("kept")}, "request-1"), &response)));
+  EXPECT_TRUE(response.repeated_request());
+}
+
+TEST_F(JobServiceTest, WithAFullDiskNothingIsAcceptedNothingIsLostAndTheServerStillStops) {
+  daemon.gate->full = true;
+  Call waits(kUserToken, 300);
+  EXPECT_THAT(TrySubmit(SubmitOf({MakeSpec()}, "early"), nullptr, &waits), StatusIs(Code::kDeadlineExceeded, ::testing::_)) << "not durable, so not answered";
+  absl::Status refused;
+  std::string retry;
+  ASSERT_TRUE(Eventually([&] {
+    Call call(kUserToken, 300);
+    refused = TrySubmit(SubmitOf({MakeSpec()}), nullptr, &call);
+    retry = call.Trailer("spillway-retry-after-ms");
+    return absl::IsResourceExhausted(refused);
+  })) << refused;
+  EXPECT_THAT(refused, StatusIs(Code::kResourceExhausted, HasSubstr("disk is full")));
+  EXPECT_EQ(retry, "1000");
+  daemon.gate->full = false;
+  ASSERT_TRUE(Eventually([&] { return TrySubmit(SubmitOf({MakeSpec()})).ok(); }));
+  v1::SubmitResponse response;
+  ASSERT_OK(TrySubmit(SubmitOf({MakeSpec()}, "early"), &response));
+  EXPECT_TRUE(response.repeated_request()) << "the caller had left, what it asked for was kept";
+
+  daemon.gate->full = true;
+  std::thread stuck([&] { EXPECT_FALSE(TrySubmit(SubmitOf({MakeSpec()}, "late")).ok()); });
+  ASSERT_TRUE(Eventually([&] { return daemon.engine->counters().commits_refused > 0; }));
+  daemon.Stop();
+  stuck.join();
+}
+
+}  // namespace
+}  // namespace spillway::rpc
