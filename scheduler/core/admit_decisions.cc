@@ -50,10 +50,11 @@ Admitted AdmitOne(const AdmitContext& context, const CordonNode& command) {
   const Node* node = FindNode(context.state, command.node);
   if (node == nullptr) return NoSuchNode(context.state, command.node);
   Admission admission;
-  if (!command.on && node->state == NodeState::kDraining && node->notice_deadline_ms == 0) {
-    Node back = *node;  // uncordon ends a drain too
+  if (!command.on && node->state == NodeState::kDraining && (node->notice_deadline_ms == 0 || !node->owned)) {
+    Node back = *node;  // uncordon ends a drain too, and a notice that the operator of a static machine knows to be wrong
     back.state = NodeState::kReady;
     back.cordoned = false;
+    back.notice_deadline_ms = 0;
     back.reason.clear();
     admission.events.push_back(NodeRegistered{std::move(back)});
   } else if (node->cordoned != command.on) {

@@ -41,18 +41,20 @@ struct Reach {
 Reach ReachOf(const State& state, const Shape& shape) {
   Reach reach;
   int least = 64;
-  const auto consider = [&](uint32_t misfits, const std::string& what, const auto& thing) {
+  const auto consider = [&](uint32_t misfits, const std::string& called, const auto& thing) {
     reach.anything_known = true;
     if (misfits == 0) reach.fits = true;
+    if (reach.fits) return;
     const int bits = std::popcount(misfits);
     if (bits > 0 && bits < least) {
       least = bits;
-      reach.nearest = absl::StrCat(what, " ", DescribeMisfits(misfits, shape, thing));
+      reach.nearest = absl::StrCat(called, thing.name, " ", DescribeMisfits(misfits, shape, thing));
     }
   };
   for (const auto& [id, node] : state.nodes) {
     if (node.state == NodeState::kReleasing) continue;
-    consider(Misfits(shape, node), absl::StrCat("node ", node.name), node);
+    consider(Misfits(shape, node), "node ", node);
+    if (reach.fits) return reach;
   }
   std::set<std::string> listed;
   for (const auto& [key, offer] : state.offers) {
@@ -60,7 +62,8 @@ Reach ReachOf(const State& state, const Shape& shape) {
     if (offer.withdrawn) continue;
     const auto provider = state.meta.providers.find(offer.provider);
     if (provider == state.meta.providers.end() || !provider->second.can_create || provider->second.max_nodes <= 0) continue;
-    consider(Misfits(shape, offer), absl::StrCat("offer ", offer.provider, "/", offer.name), offer);
+    consider(Misfits(shape, offer), absl::StrCat("offer ", offer.provider, "/"), offer);
+    if (reach.fits) return reach;
   }
   for (const auto& [name, provider] : state.meta.providers) {
     const bool allowed = shape.providers.empty() || shape.providers.contains(name);
@@ -112,6 +115,7 @@ Admitted AdmitOne(const AdmitContext& context, const Submit& command) {
   JobId next_job = state.meta.next_job;
   int64_t next_shape = state.meta.next_shape;
   std::map<Shape, int64_t> new_shapes;
+  std::set<int64_t> looked_at;
   for (size_t i = 0; i < command.jobs.size(); ++i) {
     const NewJob& wanted = command.jobs[i];
     if (const absl::Status valid = ValidateJob(wanted, i); !valid.ok()) return valid;
@@ -127,8 +131,7 @@ Admitted AdmitOne(const AdmitContext& context, const Submit& command) {
         event.shape = wanted.shape;
       }
     }
-    // Equal shapes of one submission need one look.
-    if (old_shape != state.index.shape_ids.end() || event.shape) {
+    if (looked_at.insert(event.job.shape_id).second) {  // equal shapes of one submission need one look
       const Reach reach = ReachOf(state, wanted.shape);
       if (!reach.fits) {
         if (reach.anything_known && !reach.offers_pending) {

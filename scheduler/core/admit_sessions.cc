@@ -130,12 +130,15 @@ Admitted AdmitOne(const AdmitContext& context, const NodeHello& command) {
     node.region = command.region;
     TakeReservation(context, &node);
   }
-  // A machine on its way out stays so, whatever life it is in. A static one that was drained and started anew stays drained: only uncordon ends that.
+  if (!node.owned && new_life && node.notice_deadline_ms != 0) {  // it was said to the life before
+    node.notice_deadline_ms = 0;
+    if (node.state == NodeState::kDraining) node.state = NodeState::kReady;
+  }
+  // A machine on its way out stays so, whatever life it is in. A static one that an operator drained stays drained when it starts anew: uncordon ends that.
   if (node.state != NodeState::kDraining && node.state != NodeState::kReleasing) {
     node.state = NodeState::kReady;
     if (node.ready_ms == 0) node.ready_ms = context.now_ms;
   }
-  if (!node.owned && new_life) node.notice_deadline_ms = 0;  // it was said to the life before
   if (old == nullptr || node != *old) admission.events.push_back(NodeRegistered{node});
   if (node.state == NodeState::kReady && node.notice_deadline_ms > 0) admission.events.push_back(NodeDrainStarted{node.id, "it will be taken"});
   admission.reply.node = node.id;
@@ -204,7 +207,7 @@ absl::Status TakeCheckpoint(const AdmitContext& context, AttemptId id, const Rep
 
 void TakeEnded(const AdmitContext& context, const Report& report, Task* task, std::vector<Event>* events) {
   End end;
-  end.cause = report.cause;
+  end.cause = report.cause == EndCause::kUnspecified ? EndCause::kNodeLost : report.cause;  // a cause from a later version of the worker
   end.initiator = report.initiator;
   end.detail = Printable(report.detail, 1000);
   end.to_step = report.last_step;

@@ -267,7 +267,28 @@ TEST_F(AdmitSessions, FaultsBackOffAndAvoidTheNode) {
   EXPECT_THAT(task.history.back().detail, "XID 79");
 }
 
+TEST_F(AdmitSessions, CauseFromALaterVersionIsTheNodesFault) {
+  const AttemptId attempt = Running();
+  world_.End(attempt, EndCause::kUnspecified, Initiator::kUnspecified);
+  EXPECT_EQ(world_.task(attempt.task()).history.back().cause, EndCause::kNodeLost);
+  EXPECT_EQ(world_.task(attempt.task()).node_faults, 1);
+}
+
 // --- notices ---
+
+TEST_F(AdmitSessions, NoticeOfAStaticNodeEndsWithItsLifeOrTheOperatorsWord) {
+  node_ = world_.Register("rack-1", Box(8, 2));
+  world_.Do(NodeNotice{node_, kMinute, "file"});
+  world_.Do(HelloOf("rack-1", "boot-2"));
+  EXPECT_EQ(world_.node(node_).state, NodeState::kReady);
+  EXPECT_EQ(world_.node(node_).notice_deadline_ms, 0);
+  world_.Do(NodeNotice{node_, kMinute, "file"});
+  world_.Do(CordonNode{node_, false});
+  EXPECT_EQ(world_.node(node_).state, NodeState::kReady);
+  world_.Do(DrainNode{node_});
+  world_.Do(HelloOf("rack-1", "boot-3"));
+  EXPECT_EQ(world_.node(node_).state, NodeState::kDraining) << "an operator's drain outlives the machine's life";
+}
 
 TEST_F(AdmitSessions, NoticeDrainsOnceAndOnlyGetsEarlier) {
   Running();

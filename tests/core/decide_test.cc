@@ -196,6 +196,24 @@ TEST_F(DecideTest, FailedNodeIsChosenAgainOnlyWhereNothingElseFits) {
   EXPECT_EQ(world_.NodeOf(world_.Living({job, 0})), a);
 }
 
+TEST_F(DecideTest, WhoAvoidsAReservedNodeSendsNobodyElseAway) {
+  Offers({Spot(1'000'000, 2)});
+  const JobId failed = world_.SubmitJob(Gpus(1), 90);
+  world_.Turn();
+  const NodeId burst = world_.NodesIn(NodeState::kRequested).at(0);
+  const NodeId rack = world_.Register("rack-1", Box(8, 2));
+  world_.Turn();
+  world_.Start({failed, 0, 1});
+  world_.End({failed, 0, 1}, EndCause::kGpuFault, Initiator::kNode);
+  world_.Seal({failed, 0, 1});
+  world_.Boot(burst);
+  world_.Advance(kSecond);
+  const JobId other = world_.SubmitJob(Gpus(1));
+  world_.Turn();
+  EXPECT_EQ(world_.NodeOf(world_.Living({failed, 0})), burst);
+  EXPECT_EQ(world_.NodeOf(world_.Living({other, 0})), rack);
+}
+
 TEST_F(DecideTest, BackOffIsWaitedForAndIsTheDeadline) {
   world_.Register("rack-1", Box(8, 1));
   const JobId job = world_.SubmitJob(Gpus(1));

@@ -49,14 +49,14 @@ class Placer {
     return found->second;
   }
 
-  // The fullest that still has room; the node where the task failed last only if it is the only one.
-  const Node* Best(const std::vector<const Node*>& nodes, const QueuedTask& task) {
+  // The fullest that still has room; the node where the task failed last only if it is the only one. Full ones are forgotten: room only shrinks in a cycle.
+  const Node* Best(std::vector<const Node*>* nodes, const QueuedTask& task) {
+    plan_->candidates_left -= static_cast<int64_t>(nodes->size());
+    std::erase_if(*nodes, [&](const Node* node) { return !RoomIn(plan_, *node)->Holds(*task.shape); });
     const Node* best = nullptr;
     std::tuple<bool, int64_t, int64_t, NodeId> best_key;
-    for (const Node* node : nodes) {
-      --plan_->candidates_left;
+    for (const Node* node : *nodes) {
       const Room& room = *RoomIn(plan_, *node);
-      if (!room.Holds(*task.shape)) continue;
       const std::tuple<bool, int64_t, int64_t, NodeId> key{node->id == task.avoid_node(), room.free_devices(), room.cpu_milli, node->id};
       if (best == nullptr || key < best_key) best = node, best_key = key;
     }
@@ -67,14 +67,14 @@ class Placer {
     Fitting& fitting = FittingFor(task);
     const Node* node = nullptr;
     if (fitting.last != nullptr && fitting.last->id != task.avoid_node() && RoomIn(plan_, *fitting.last)->Holds(*task.shape)) node = fitting.last;
-    if (node == nullptr) node = Best(fitting.reserved, task);
-    if (node == nullptr) node = Best(fitting.burst, task);
-    // Avoided and yet alone among the reserved: a burst node with room is better than failing there again.
-    if (node != nullptr && node->id == task.avoid_node() && node->market == Market::kReserved) {
-      if (const Node* other = Best(fitting.burst, task)) node = other;
-    }
+    if (node == nullptr) node = Best(&fitting.reserved, task);
+    if (node == nullptr) node = Best(&fitting.burst, task);
     if (node == nullptr) return false;
     fitting.last = node;
+    // Avoided and yet alone among the reserved: a burst node with room is better than failing there again.
+    if (node->id == task.avoid_node() && node->market == Market::kReserved) {
+      if (const Node* other = Best(&fitting.burst, task)) node = other;
+    }
     Propose(task, *node);
     return true;
   }
