@@ -1,5 +1,7 @@
 #include "sim/checkpoint_store.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 #include "base/sha256.h"
 #include "sim/observer.h"
@@ -12,7 +14,9 @@ void CheckpointStore::Publish(Manifest manifest) {
   manifest.sha256 = HexOf(Sha256Of(absl::StrCat(manifest.path, " ", manifest.step, " ", manifest.work)));
   world_->Trace("published ", manifest.path);
   const auto [at, is_new] = manifests_.emplace(manifest.path, std::move(manifest));
-  if (is_new) observer_->Published(at->second);
+  if (!is_new) return;
+  published_.push_back(at->first);
+  observer_->Published(at->second);
 }
 
 void CheckpointStore::Damage(const std::string& path) {
@@ -22,6 +26,12 @@ void CheckpointStore::Damage(const std::string& path) {
   world_->Reach("a checkpoint was damaged");
   world_->Trace("damaged ", path);
   observer_->Damaged(found->second);
+}
+
+std::string CheckpointStore::Any(Rng* rng) const {
+  if (published_.empty()) return "";
+  const size_t among = rng->Chance(0.8) ? std::min<size_t>(published_.size(), 8) : published_.size();
+  return published_[published_.size() - 1 - rng->Below(among)];
 }
 
 const Manifest* CheckpointStore::Find(const std::string& path) const {

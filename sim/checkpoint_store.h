@@ -38,7 +38,8 @@ class CheckpointStore {
   std::vector<const Manifest*> List(const std::string& dir) const;
   // What a job finds that is told to resume from `path`: the manifest, or the newest whole one behind it; nullptr: nothing, start anew.
   const Manifest* Resume(const std::string& path) const;
-  const std::map<std::string, Manifest>& all() const { return manifests_; }
+  // The path of one of the newest, mostly; "" while there is none.
+  std::string Any(Rng* rng) const;
 
   // The store answers nobody until then.
   void CutUntil(int64_t true_ms) { cut_until_ms_ = true_ms; }
@@ -48,6 +49,7 @@ class CheckpointStore {
   World* const world_;
   Observer* const observer_;
   std::map<std::string, Manifest> manifests_;
+  std::vector<std::string> published_;      // in the order of time
   int64_t cut_until_ms_ = 0;
 };
 

@@ -21,6 +21,7 @@ void FaultInjector::Begin() {
   Every(r.store_cut, &FaultInjector::CutTheStore);
   Every(r.damage, &FaultInjector::DamageACheckpoint);
   Every(r.cloud_cut, &FaultInjector::CutTheCloud);
+  Every(r.strays, &FaultInjector::MakeAStray);
   Every(r.scheduler_dies, &FaultInjector::KillTheScheduler);
   Every(r.engine_stalls, &FaultInjector::StallTheEngine);
   Every(r.disk_full, &FaultInjector::FillTheDisk);
@@ -129,11 +130,22 @@ void FaultInjector::CutTheStore() {
 }
 
 void FaultInjector::DamageACheckpoint() {
-  const auto& all = targets_.store->all();
-  if (all.empty()) return;
-  auto it = all.begin();
-  std::advance(it, rng_.Below(all.size()));
-  targets_.store->Damage(it->first);
+  std::vector<std::string> hurt;   // what some task would resume from now
+  if (targets_.host->up() && rng_.Chance(0.6)) {
+    for (const auto& [id, live] : targets_.host->engine()->state().jobs) {
+      for (const auto& [index, task] : live.tasks) {
+        if (task.checkpoint) hurt.push_back(task.checkpoint->path);
+      }
+    }
+  }
+  const std::string path = hurt.empty() ? targets_.store->Any(&rng_) : hurt[rng_.Below(hurt.size())];
+  if (!path.empty()) targets_.store->Damage(path);
+}
+
+// Of an earlier life, or made by hand with our tag: it bills, and no row knows it.
+void FaultInjector::MakeAStray() {
+  targets_.world->Reach("a stray instance bills");
+  targets_.cloud->MakeStray();
 }
 
 void FaultInjector::CutTheCloud() { targets_.cloud->CutUntil(targets_.world->now_ms() + CutMs()); }

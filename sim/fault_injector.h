@@ -45,6 +45,7 @@ class FaultInjector {
   void CutTheStore();
   void DamageACheckpoint();
   void CutTheCloud();
+  void MakeAStray();
   void KillTheScheduler();
   void StallTheEngine();
   void FillTheDisk();

@@ -26,7 +26,7 @@ class Swarm {
 FaultPlan FaultPlan::Draw(uint64_t seed) {
   Swarm swarm(Rng(seed).Fork(1).Next());
   FaultPlan plan;
-  plan.storm_ms = swarm.Between(60, 150) * 60'000;
+  plan.storm_ms = swarm.Between(60, 240) * 60'000;
 
   Faults& f = plan.faults;
   f.latency_ms_max = swarm.Ms(20, 50, 8'000);
@@ -63,6 +63,7 @@ FaultPlan FaultPlan::Draw(uint64_t seed) {
   r.store_cut = swarm.Chance(0.2, 4);
   r.damage = swarm.Coin(0.4) ? swarm.Chance(0.5, 20) : 0;
   r.cloud_cut = swarm.Chance(0.2, 3);
+  r.strays = swarm.Coin(0.4) ? swarm.Chance(0.1, 2) : 0;
   r.scheduler_dies = swarm.Chance(0.5, 30);
   r.engine_stalls = swarm.Chance(0.2, 6);
   r.disk_full = swarm.Chance(0.1, 3);
@@ -103,7 +104,7 @@ std::string FaultPlan::ToString() const {
   const Rates& r = rates;
   add("stream_breaks/h", r.stream_breaks), add("link_cuts/h", r.link_cuts), add("machine_dies/h", r.machine_dies), add("worker_dies/h", r.worker_dies);
   add("supervisor_dies/h", r.supervisor_dies), add("machine_freezes/h", r.machine_freezes), add("all_links_cut/h", r.all_links_cut), add("store_cut/h", r.store_cut);
-  add("damage/h", r.damage), add("cloud_cut/h", r.cloud_cut), add("scheduler_dies/h", r.scheduler_dies), add("engine_stalls/h", r.engine_stalls);
+  add("damage/h", r.damage), add("cloud_cut/h", r.cloud_cut), add("strays/h", r.strays), add("scheduler_dies/h", r.scheduler_dies), add("engine_stalls/h", r.engine_stalls);
   add("disk_full/h", r.disk_full), add("clock_set/h", r.clock_set), add("drains/h", r.drains), add("preempts/h", r.preempts), add("cancels/h", r.cancels);
   add("rate_ppm_max", static_cast<double>(rate_ppm_max)), add("power_losses", power_losses ? 1 : 0);
   return text;

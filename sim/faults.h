@@ -33,7 +33,7 @@ struct Faults {
 
 struct Rates {  // per hour; of each node or of the whole
   double stream_breaks = 0, link_cuts = 0, machine_dies = 0, worker_dies = 0, supervisor_dies = 0, machine_freezes = 0, disk_lost = 0;
-  double all_links_cut = 0, store_cut = 0, damage = 0, cloud_cut = 0;
+  double all_links_cut = 0, store_cut = 0, damage = 0, cloud_cut = 0, strays = 0;
   double scheduler_dies = 0, engine_stalls = 0, disk_full = 0, clock_set = 0;
   double drains = 0, preempts = 0, cancels = 0;
   int64_t cut_ms_max = 60'000, outage_ms_max = 30'000, freeze_ms_max = 60'000, stall_ms_max = 30'000;

@@ -90,12 +90,21 @@ absl::StatusOr<std::string> SimCloud::CreateNow(const engine::CreateOrder& order
     world_->Reach("the cloud had no capacity");
     return absl::ResourceExhaustedError("insufficient capacity");
   }
+  return Make(order.node.name, order.client_token, *market)->id;
+}
+
+void SimCloud::MakeStray() {
+  const std::string name = absl::StrCat("stray-", instances_.size());
+  Make(name, name, markets_[rng_.Below(markets_.size())])->stray = true;
+}
+
+Instance* SimCloud::Make(const std::string& name, const std::string& token, const Market& market) {
   auto owned = std::make_unique<Instance>();
   Instance* const instance = owned.get();
   instance->id = absl::StrCat("i-", 1'000'000 + instances_.size());
-  instance->name = order.node.name;
-  instance->token = order.client_token;
-  instance->offer = market->offer;
+  instance->name = name;
+  instance->token = token;
+  instance->offer = market.offer;
   instance->created_ms = world_->now_ms();
   instance->bill_is_late = rng_.Chance(faults_->bill_unknown);
   instances_[instance->id] = std::move(owned);
@@ -110,8 +119,8 @@ absl::StatusOr<std::string> SimCloud::CreateNow(const engine::CreateOrder& order
       if (instance->ended_ms == 0) instance->machine->PowerOn();
     });
   }
-  PlanReclaim(instance, *market, made_[market->offer.name]++);
-  return instance->id;
+  PlanReclaim(instance, market, made_[market.offer.name]++);
+  return instance;
 }
 
 void SimCloud::PlanReclaim(Instance* instance, const Market& market, int64_t ordinal) {

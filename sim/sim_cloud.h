@@ -31,6 +31,7 @@ struct Instance {
   int64_t notice_ms = 0;         // true time of the announced reclaim; 0: none
   int64_t notice_given_ms = 0;
   bool ending = false;
+  bool stray = false;            // nobody here asked for it
   std::unique_ptr<SimNode> machine;
 };
 
@@ -58,6 +59,8 @@ class SimCloud {
 
   // From inside an instance: it shuts itself down.
   void EndFromInside(const SimNode* machine);
+  // An instance that carries our tag and that nobody here asked for.
+  void MakeStray();
   void CutUntil(int64_t true_ms) { cut_until_ms_ = true_ms; }
   SimNode* AnyMachine(Rng* rng) const;   // nullptr: none is on
 
@@ -65,6 +68,7 @@ class SimCloud {
   template <typename T>
   void Call(LifeWatch asker, Answer<T> answer, std::function<absl::StatusOr<T>()> work);
   absl::StatusOr<std::string> CreateNow(const engine::CreateOrder& order);
+  Instance* Make(const std::string& name, const std::string& token, const Market& market);
   void TerminateNow(const std::string& instance_id, const std::string& token);
   core::InstanceListing ListNow();
   void End(Instance* instance, bool reclaimed, const std::string& reason);

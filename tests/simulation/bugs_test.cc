@@ -73,6 +73,12 @@ TEST(PlantedBug, ARepeatedSubmissionIsANewOne) {
   EXPECT_THAT(FirstBroken(hooks), HasSubstr("was accepted twice"));
 }
 
+TEST(PlantedBug, TheLeaseCountsFromTheReceipt) {
+  Hooks hooks;
+  hooks.node.lease_from_receipt = true;
+  EXPECT_THAT(FirstBroken(hooks), AnyOf(HasSubstr("is durable and it lives on"), HasSubstr("after its end was durable"), HasSubstr("its lease runs on")));
+}
+
 TEST(PlantedBug, TheLeaseIsNotObeyed) {
   Hooks hooks;
   hooks.node.lease_not_obeyed = true;

@@ -66,7 +66,8 @@ class MoneyWatch final : public Watch {
       auto books = by_instance_.find(id);
       if (books == by_instance_.end()) books = by_instance_.find(instance->name);
       if (books == by_instance_.end()) {
-        if (instance->billed_micros > 0) return Broken("instance ", id, " (", instance->name, ") billed ", instance->billed_micros, " and stands in nobody's books");
+        // A stray that came and went while nobody could look or write down has no row to stand in.
+        if (instance->billed_micros > 0 && !instance->stray) return Broken("instance ", id, " (", instance->name, ") billed ", instance->billed_micros, " and stands in nobody's books");
         continue;
       }
       if (books->second.size() != 1) return Broken("instance ", id, " stands in the books of ", books->second.size(), " nodes");

@@ -34,6 +34,8 @@ const char* const kMustReach[] = {
     "an offer was lost",
     "an orphan was adopted",
     "attempts were stopped because the lease ran out",
+    "fell back behind a damaged checkpoint",
+    "old answers came through a link that was cut again",
     "old events were pruned",
     "reports were lost",
     "the engine stood still",
