@@ -60,9 +60,7 @@ int64_t GapAt(const File& file, int64_t head) {
 
 }  // namespace
 
-std::string LogGapMarker(int64_t left_out) {
-  return absl::StrFormat("%s%0*d%s", kMarkerHead, static_cast<int>(kMarkerDigits), left_out, kMarkerTail);
-}
+std::string LogGapMarker(int64_t left_out) { return absl::StrFormat("%s%0*d%s", kMarkerHead, static_cast<int>(kMarkerDigits), left_out, kMarkerTail); }
 
 std::optional<int64_t> ParseLogGapMarker(absl::string_view text) {
   if (text.size() != kLogGapMarkerBytes || text.substr(0, kMarkerHead.size()) != kMarkerHead ||

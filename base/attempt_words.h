@@ -32,7 +32,7 @@ enum class EndCause {
   kUnspecified = 0,
   kCompleted = 1,
   kUserError = 2,
-  kCheckpointed = 3,      // exit 85 with a new checkpoint: run me again
+  kCheckpointed = 3,  // exit 85 with a new checkpoint: run me again
   kPreempted = 4,
   kMoved = 5,
   kNodeLost = 6,
@@ -48,7 +48,7 @@ enum class EndCause {
   kLaunchFailed = 16,
   kStagingFailed = 17,
   kDependencyFailed = 18,
-  kFenced = 19,           // its authority had ended: lapsed lease, or a newer attempt
+  kFenced = 19,  // its authority had ended: lapsed lease, or a newer attempt
 };
 
 // Whose doing the end was.
@@ -92,9 +92,9 @@ struct Words<AttemptState> {
 template <>
 struct Words<EndCause> {
   static constexpr const char* kWhat = "end cause";
-  static constexpr std::array kNames = {"UNSPECIFIED", "COMPLETED",     "USER_ERROR",  "CHECKPOINTED", "PREEMPTED", "MOVED",     "NODE_LOST",
-                                        "PEER_FAILED", "OUT_OF_MEMORY", "DISK_FULL",   "GPU_FAULT",    "HANG",      "TIMEOUT",   "BUDGET",
-                                        "DEADLINE",    "CANCELLED",     "LAUNCH_FAILED", "STAGING_FAILED", "DEPENDENCY_FAILED", "FENCED"};
+  static constexpr std::array kNames = {
+      "UNSPECIFIED", "COMPLETED", "USER_ERROR", "CHECKPOINTED", "PREEMPTED", "MOVED",     "NODE_LOST",     "PEER_FAILED",    "OUT_OF_MEMORY",     "DISK_FULL",
+      "GPU_FAULT",   "HANG",      "TIMEOUT",    "BUDGET",       "DEADLINE",  "CANCELLED", "LAUNCH_FAILED", "STAGING_FAILED", "DEPENDENCY_FAILED", "FENCED"};
 };
 template <>
 struct Words<Initiator> {
@@ -131,8 +131,8 @@ absl::StatusOr<E> ParseWord(absl::string_view text) {
   }
   const std::string nearest = NearestName(upper, valid);
   return absl::InvalidArgumentError(absl::StrCat("no ", Words<E>::kWhat, " is called '", Printable(text), "'",
-                                                 nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?"),
-                                                 " (valid: ", absl::StrJoin(valid, ", "), ")"));
+                                                 nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?"), " (valid: ", absl::StrJoin(valid, ", "),
+                                                 ")"));
 }
 
 // The enumerator with this number, or kUnspecified when there is none: for numbers off a wire or a disk.

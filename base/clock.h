@@ -27,7 +27,10 @@ class ManualClock final : public Clock {
   explicit ManualClock(int64_t utc_ms = 1'750'000'000'000, int64_t steady_ms = 1'000'000) : utc_ms_(utc_ms), steady_ms_(steady_ms) {}
   int64_t NowUtcMs() override { return utc_ms_; }
   int64_t NowSteadyMs() override { return steady_ms_; }
-  void AdvanceMs(int64_t ms) { utc_ms_ += ms; steady_ms_ += ms; }
+  void AdvanceMs(int64_t ms) {
+    utc_ms_ += ms;
+    steady_ms_ += ms;
+  }
   void JumpUtcMs(int64_t ms) { utc_ms_ += ms; }
 
  private:

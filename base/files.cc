@@ -208,9 +208,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, size_t limit_bytes
 
 absl::Status WriteFileDurably(const std::string& path, absl::string_view content, int mode) { return Replace(path, content, mode, true); }
 
-absl::Status WriteFileAtomically(const std::string& path, absl::string_view content, int mode) {
-  return Replace(path, content, mode, false);
-}
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view content, int mode) { return Replace(path, content, mode, false); }
 
 absl::Status FsyncDirectory(const std::string& path) {
   const Descriptor folder(OpenRetrying(path.c_str(), O_RDONLY | O_DIRECTORY));

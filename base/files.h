@@ -18,8 +18,8 @@ absl::Status WriteFileDurably(const std::string& path, absl::string_view content
 // The same without any sync: atomic to readers, not to power loss.
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view content, int mode = 0644);
 absl::Status FsyncDirectory(const std::string& path);
-absl::Status MakeDirectories(const std::string& path, int mode = 0755);  // like mkdir -p
-absl::Status RemoveTree(const std::string& path);                        // like rm -rf; never follows a symbolic link; absent is OK
+absl::Status MakeDirectories(const std::string& path, int mode = 0755);           // like mkdir -p
+absl::Status RemoveTree(const std::string& path);                                 // like rm -rf; never follows a symbolic link; absent is OK
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);  // names, sorted, without . and ..
 bool PathExists(const std::string& path);
 std::string JoinPath(absl::string_view a, absl::string_view b);

@@ -11,10 +11,10 @@
 
 namespace spillway {
 
-using JobId = int64_t;        // from 1
-using TaskIndex = int64_t;    // from 0 within the job
+using JobId = int64_t;          // from 1
+using TaskIndex = int64_t;      // from 0 within the job
 using AttemptNumber = int64_t;  // from 1 within the task; 0 means none
-using NodeId = int64_t;       // from 1; 0 means none
+using NodeId = int64_t;         // from 1; 0 means none
 
 struct TaskId {
   JobId job = 0;

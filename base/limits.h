@@ -7,8 +7,8 @@
 namespace spillway::limits {
 
 // Requests and specs.
-inline constexpr size_t kSpecBytesMax = 1 << 20;             // one job spec; larger is INVALID_ARGUMENT
-inline constexpr size_t kGrpcMessageBytesMax = 16 << 20;     // both directions, both sides
+inline constexpr size_t kSpecBytesMax = 1 << 20;          // one job spec; larger is INVALID_ARGUMENT
+inline constexpr size_t kGrpcMessageBytesMax = 16 << 20;  // both directions, both sides
 inline constexpr size_t kGrpcMetadataBytesMax = 16 << 10;
 inline constexpr size_t kNameBytesMax = 128;
 inline constexpr size_t kRequestIdBytesMax = 128;
@@ -23,11 +23,11 @@ inline constexpr int64_t kPageSizeDefault = 100;
 inline constexpr size_t kMailboxMax = 65'536;
 inline constexpr size_t kTurnEventsMax = 8'192;
 inline constexpr size_t kSessionOutboxFramesMax = 1'024;
-inline constexpr size_t kWatchBacklogMax = 65'536;           // events a watcher may lag before OUT_OF_RANGE
+inline constexpr size_t kWatchBacklogMax = 65'536;  // events a watcher may lag before OUT_OF_RANGE
 inline constexpr int64_t kRequestIdTtlMs = 24LL * 3600 * 1000;
 inline constexpr size_t kRequestIdsMax = 1'000'000;
-inline constexpr int64_t kDecideCandidatesMax = 200'000;     // step budget of one Decide
-inline constexpr size_t kAttemptHistoryMax = 64;             // attempts kept in a task row (the newest)
+inline constexpr int64_t kDecideCandidatesMax = 200'000;  // step budget of one Decide
+inline constexpr size_t kAttemptHistoryMax = 64;          // attempts kept in a task row (the newest)
 
 // Leases and liveness (milliseconds). See docs/GUARANTEES.md.
 inline constexpr int64_t kLeaseMs = 10 * 60'000;
@@ -40,21 +40,21 @@ inline constexpr int64_t kLeaseTermBeforeMs = 20'000;        // then SIGTERM,
 inline constexpr int64_t kLeaseKillBeforeMs = 5'000;         // then SIGKILL of the tree
 
 // Jobs.
-inline constexpr int64_t kStopGraceMs = 30'000;              // SIGTERM to SIGKILL when the spec says nothing
-inline constexpr int64_t kIdleReleaseMs = 60'000;            // a burst node without work is released after this
+inline constexpr int64_t kStopGraceMs = 30'000;    // SIGTERM to SIGKILL when the spec says nothing
+inline constexpr int64_t kIdleReleaseMs = 60'000;  // a burst node without work is released after this
 inline constexpr int64_t kBootTimeoutMs = 10 * 60'000;
 inline constexpr int64_t kRetryBackoffMsMin = 1'000;
 inline constexpr int64_t kRetryBackoffMsMax = 5 * 60'000;
 inline constexpr int64_t kExit85WithoutCheckpointMax = 3;
 
 // Logs and the job's socket.
-inline constexpr int64_t kLogBytesMax = 64LL << 20;          // of one attempt: head and tail, the gap marked
+inline constexpr int64_t kLogBytesMax = 64LL << 20;  // of one attempt: head and tail, the gap marked
 inline constexpr size_t kSocketMessageBytesMax = 16 << 10;
 inline constexpr size_t kMetricsPerProgressMax = 32;
 
 // Supervisor frames (SOCK_SEQPACKET).
 inline constexpr size_t kSupervisorFrameBytesMax = 1 << 20;
-inline constexpr size_t kSupervisorEventsMax = 65'536;       // unacknowledged events kept
+inline constexpr size_t kSupervisorEventsMax = 65'536;  // unacknowledged events kept
 
 // Checkpoints.
 inline constexpr size_t kManifestBytesMax = 64 << 20;

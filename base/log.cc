@@ -76,9 +76,8 @@ LogMessage::~LogMessage() {
   const int saved_errno = errno;
   if (level_ >= Level().load() || level_ == LogLevel::kFatal) {
     // Control characters are escaped: a record is one line whatever text it quotes.
-    const std::string record =
-        absl::StrCat(Timestamp(RealClock().NowUtcMs()), " ", absl::string_view(&"DIWEF"[static_cast<int>(level_)], 1), " ",
-                     ProgramName(), " ", BaseName(file_), ":", line_, "] ", Printable(stream_.str(), kRecordBytesMax), "\n");
+    const std::string record = absl::StrCat(Timestamp(RealClock().NowUtcMs()), " ", absl::string_view(&"DIWEF"[static_cast<int>(level_)], 1), " ",
+                                            ProgramName(), " ", BaseName(file_), ":", line_, "] ", Printable(stream_.str(), kRecordBytesMax), "\n");
     // One write: records of several threads and processes do not mix. What standard error refuses is lost: there is nowhere to say so.
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, record.data(), record.size());
   }

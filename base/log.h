@@ -10,8 +10,8 @@ namespace spillway {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kFatal };
 
-void SetLogLevel(LogLevel level);             // default kInfo, or SPILLWAY_LOG=debug|info|warning|error
-void SetLogProgram(absl::string_view name);   // shown in every line
+void SetLogLevel(LogLevel level);            // default kInfo, or SPILLWAY_LOG=debug|info|warning|error
+void SetLogProgram(absl::string_view name);  // shown in every line
 
 class LogMessage {
  public:

@@ -20,7 +20,7 @@ int64_t PriceForMs(int64_t price_micros_per_hour, int64_t duration_ms);
 // All weights >= 0; when they add up to zero, the first part takes everything. Empty weights give an empty result.
 std::vector<int64_t> SplitByLargestRemainder(int64_t total, const std::vector<int64_t>& weights);
 
-std::string FormatMicros(int64_t micros);                       // "12.34", "0.000012": at least 2 decimals, no trailing zeros past them
-absl::StatusOr<int64_t> ParseMicros(absl::string_view text);    // "120.00", "3", "0.9731"; at most 6 decimals; refuses signs and exponents
+std::string FormatMicros(int64_t micros);                     // "12.34", "0.000012": at least 2 decimals, no trailing zeros past them
+absl::StatusOr<int64_t> ParseMicros(absl::string_view text);  // "120.00", "3", "0.9731"; at most 6 decimals; refuses signs and exponents
 
 }  // namespace spillway

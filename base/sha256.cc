@@ -64,9 +64,7 @@ std::string HexOf(absl::string_view bytes) {
   return hex;
 }
 
-std::string HexOf(const Sha256Digest& digest) {
-  return HexOf(absl::string_view(reinterpret_cast<const char*>(digest.data()), digest.size()));
-}
+std::string HexOf(const Sha256Digest& digest) { return HexOf(absl::string_view(reinterpret_cast<const char*>(digest.data()), digest.size())); }
 
 absl::StatusOr<std::string> FromHex(absl::string_view hex) {
   if (hex.size() % 2 != 0) return absl::InvalidArgumentError(absl::StrCat("hex text has an odd number of digits: ", hex.size()));

@@ -11,7 +11,9 @@ namespace spillway {
 
 inline const absl::Status& StatusOf(const absl::Status& status) { return status; }
 template <typename T>
-const absl::Status& StatusOf(const absl::StatusOr<T>& status_or) { return status_or.status(); }
+const absl::Status& StatusOf(const absl::StatusOr<T>& status_or) {
+  return status_or.status();
+}
 
 MATCHER(IsOk, "is OK") {
   *result_listener << StatusOf(arg).ToString();
@@ -20,8 +22,7 @@ MATCHER(IsOk, "is OK") {
 
 MATCHER_P2(StatusIs, code, message_matcher, "has the status code and message") {
   *result_listener << StatusOf(arg).ToString();
-  return StatusOf(arg).code() == code &&
-         ::testing::ExplainMatchResult(message_matcher, std::string(StatusOf(arg).message()), result_listener);
+  return StatusOf(arg).code() == code && ::testing::ExplainMatchResult(message_matcher, std::string(StatusOf(arg).message()), result_listener);
 }
 
 #define EXPECT_OK(expression) EXPECT_THAT(expression, ::spillway::IsOk())

@@ -14,13 +14,13 @@
 namespace spillway {
 
 struct SpawnOptions {
-  std::vector<std::string> argv;                     // argv[0] is looked up in PATH unless it has a slash
-  std::optional<std::vector<std::string>> env;       // "K=V"; nullopt inherits
-  std::string cwd;                                   // "" inherits
-  std::string stdout_path;                           // appended to, 0600; "" inherits; "/dev/null" works
-  std::string stderr_path;                           // the same path as stdout_path shares the descriptor
-  bool new_session = false;                          // setsid, so that it outlives the caller's terminal
-  bool die_with_parent = false;                      // PR_SET_PDEATHSIG(SIGKILL): when this process ends, not the calling thread
+  std::vector<std::string> argv;                // argv[0] is looked up in PATH unless it has a slash
+  std::optional<std::vector<std::string>> env;  // "K=V"; nullopt inherits
+  std::string cwd;                              // "" inherits
+  std::string stdout_path;                      // appended to, 0600; "" inherits; "/dev/null" works
+  std::string stderr_path;                      // the same path as stdout_path shares the descriptor
+  bool new_session = false;                     // setsid, so that it outlives the caller's terminal
+  bool die_with_parent = false;                 // PR_SET_PDEATHSIG(SIGKILL): when this process ends, not the calling thread
 };
 
 // The pid of the running program. When exec fails the error says so (NOT_FOUND, PERMISSION_DENIED) and nothing is left.

@@ -223,8 +223,8 @@ std::string FormatUtcMs(int64_t utc_ms) {
   const int64_t days = FloorDiv(utc_ms, kDayMs);
   const int64_t in_day = (utc_ms % kDayMs + kDayMs) % kDayMs;  // days * kDayMs may be below the least int64
   const CivilDate date = DateOf(days);
-  std::string text = absl::StrFormat("%04d-%02d-%02dT%02d:%02d:%02d", date.year, date.month, date.day, in_day / 3'600'000,
-                                     in_day / 60'000 % 60, in_day / 1000 % 60);
+  std::string text =
+      absl::StrFormat("%04d-%02d-%02dT%02d:%02d:%02d", date.year, date.month, date.day, in_day / 3'600'000, in_day / 60'000 % 60, in_day / 1000 % 60);
   if (in_day % 1000 != 0) absl::StrAppendFormat(&text, ".%03d", in_day % 1000);
   return text + "Z";
 }

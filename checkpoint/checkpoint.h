@@ -44,9 +44,9 @@ struct WriterOptions {
   int rank = 0;                         // of this process among world_size
   int world_size = 1;
   uint32_t chunk_bytes = kChunkBytesDefault;
-  bool read_back = true;                // verify every byte of a container before it may be committed
-  Io* io = nullptr;                     // RealIo()
-  Clock* clock = nullptr;               // RealClock
+  bool read_back = true;   // verify every byte of a container before it may be committed
+  Io* io = nullptr;        // RealIo()
+  Clock* clock = nullptr;  // RealClock
 
   // From the SPILLWAY_ variables; FAILED_PRECONDITION when SPILLWAY_CHECKPOINT_DIR is not set. `parent` is taken from
   // SPILLWAY_RESUME_FROM: overwrite it when RestoreNewest had to fall back.
@@ -118,8 +118,8 @@ struct Restored {
 // Restores `resume_from` (a step directory, or an attempt directory for its newest), and where that fails the earlier steps of the same
 // attempt, then the attempt's parent and the steps before it, and so on. NOT_FOUND: there is nothing to restore. DATA_LOSS: everything
 // there is damaged. FAILED_PRECONDITION: a good checkpoint does not fit the targets or job_uid. Any other code: the disk may recover.
-absl::StatusOr<Restored> RestoreNewest(const std::string& resume_from, const std::vector<TensorTarget>& targets,
-                                       const std::string& job_uid = "", Io* io = RealIo());
+absl::StatusOr<Restored> RestoreNewest(const std::string& resume_from, const std::vector<TensorTarget>& targets, const std::string& job_uid = "",
+                                       Io* io = RealIo());
 
 struct ScanOptions {
   VerifyLevel level = VerifyLevel::kFull;

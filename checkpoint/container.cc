@@ -206,8 +206,8 @@ absl::StatusOr<Preamble> DecodePreamble(absl::string_view bytes, int64_t file_by
   }
   if (flags != 0) return absl::UnimplementedError(absl::StrCat("container flags ", flags, " are not known to this library"));
   if (preamble.file_bytes != file_bytes) return Damaged(absl::StrCat("the file has ", file_bytes, " bytes, its header says ", preamble.file_bytes));
-  if (preamble.body_bytes < kBodyFixedBytes || preamble.body_bytes > kHeaderBytesMax ||
-      preamble.data_offset != RoundUp(kPreambleBytes + preamble.body_bytes) || preamble.data_offset > file_bytes) {
+  if (preamble.body_bytes < kBodyFixedBytes || preamble.body_bytes > kHeaderBytesMax || preamble.data_offset != RoundUp(kPreambleBytes + preamble.body_bytes) ||
+      preamble.data_offset > file_bytes) {
     return Damaged("impossible sizes");
   }
   return preamble;
@@ -254,8 +254,8 @@ absl::StatusOr<ContainerHeader> DecodeHeaderRegion(absl::string_view region, int
   return header;
 }
 
-absl::StatusOr<ContainerFile> WriteContainer(Io* io, const std::string& path, int rank, int world_size, int64_t step,
-                                             const std::vector<TensorView>& tensors, uint32_t chunk_bytes) {
+absl::StatusOr<ContainerFile> WriteContainer(Io* io, const std::string& path, int rank, int world_size, int64_t step, const std::vector<TensorView>& tensors,
+                                             uint32_t chunk_bytes) {
   ASSIGN_OR_RETURN(ContainerHeader header, LayOut(rank, world_size, step, tensors, chunk_bytes));
   ASSIGN_OR_RETURN(std::unique_ptr<File> file, io->Create(path));
   RETURN_IF_ERROR(file->Allocate(header.file_bytes));  // a full disk shows here, before any byte is written
@@ -303,8 +303,8 @@ absl::StatusOr<ContainerReader> ContainerReader::Open(Io* io, const std::string&
 
 absl::Status ContainerReader::CheckChunk(const TensorEntry& entry, size_t chunk, const char* data, size_t bytes) const {
   if (Xxh3Of(data, bytes) == entry.chunks[chunk]) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(path_, ": tensor \"", Printable(entry.name), "\", bytes from ",
-                                          static_cast<int64_t>(chunk) * header_.chunk_bytes, ": the digest does not match"));
+  return absl::DataLossError(absl::StrCat(path_, ": tensor \"", Printable(entry.name), "\", bytes from ", static_cast<int64_t>(chunk) * header_.chunk_bytes,
+                                          ": the digest does not match"));
 }
 
 absl::Status ContainerReader::ReadTensor(const TensorEntry& entry, void* out) const {

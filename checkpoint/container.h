@@ -55,8 +55,8 @@ struct ContainerFile {
 };
 
 // Writes and fdatasyncs. On an error the file may exist in part.
-absl::StatusOr<ContainerFile> WriteContainer(Io* io, const std::string& path, int rank, int world_size, int64_t step,
-                                             const std::vector<TensorView>& tensors, uint32_t chunk_bytes = kChunkBytesDefault);
+absl::StatusOr<ContainerFile> WriteContainer(Io* io, const std::string& path, int rank, int world_size, int64_t step, const std::vector<TensorView>& tensors,
+                                             uint32_t chunk_bytes = kChunkBytesDefault);
 
 class ContainerReader {
  public:

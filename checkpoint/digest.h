@@ -10,7 +10,7 @@ namespace spillway::checkpoint {
 
 using ChunkDigest = std::array<uint8_t, 16>;
 
-ChunkDigest Xxh3Of(const void* data, size_t bytes);      // XXH3-128, seed 0
-uint64_t Xxh3Short(const void* data, size_t bytes);      // XXH3-64, seed 0
+ChunkDigest Xxh3Of(const void* data, size_t bytes);  // XXH3-128, seed 0
+uint64_t Xxh3Short(const void* data, size_t bytes);  // XXH3-64, seed 0
 
 }  // namespace spillway::checkpoint

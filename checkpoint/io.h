@@ -13,11 +13,11 @@ namespace spillway::checkpoint {
 
 class File {
  public:
-  virtual ~File() = default;  // closes
+  virtual ~File() = default;                                                         // closes
   virtual absl::Status WriteAt(const void* data, size_t bytes, int64_t offset) = 0;  // all bytes or an error
   virtual absl::Status ReadAt(void* data, size_t bytes, int64_t offset) = 0;         // all bytes; OUT_OF_RANGE past the end
-  virtual absl::Status Allocate(int64_t bytes) = 0;  // sets the size, reserving the space where the file system can
-  virtual absl::Status Sync() = 0;                   // fdatasync
+  virtual absl::Status Allocate(int64_t bytes) = 0;                                  // sets the size, reserving the space where the file system can
+  virtual absl::Status Sync() = 0;                                                   // fdatasync
   virtual absl::StatusOr<int64_t> Bytes() = 0;
 };
 
@@ -30,8 +30,8 @@ class Io {
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
   virtual absl::Status RenameNoReplace(const std::string& from, const std::string& to) = 0;  // ALREADY_EXISTS
   virtual absl::Status RenameReplace(const std::string& from, const std::string& to) = 0;
-  virtual absl::Status RemoveTree(const std::string& path) = 0;                              // absent is OK
-  virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;        // names, sorted; NOT_FOUND
+  virtual absl::Status RemoveTree(const std::string& path) = 0;                        // absent is OK
+  virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;  // names, sorted; NOT_FOUND
   virtual absl::StatusOr<bool> Exists(const std::string& path) = 0;
 };
 

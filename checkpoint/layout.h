@@ -18,9 +18,9 @@ inline constexpr int kRankDigits = 5;
 inline constexpr int kWorldSizeMax = 99'999;
 
 inline constexpr char kManifestName[] = "MANIFEST";
-inline constexpr char kLatestName[] = "LATEST";             // a hint for people and scripts; nothing here trusts it
-inline constexpr char kStagePrefix[] = ".stage-";           // + step name: a save in progress, or what a crash left of one
-inline constexpr char kDamagedPrefix[] = ".damaged-";       // + step name + "." + k: moved out of the way of a new save, kept for inspection
+inline constexpr char kLatestName[] = "LATEST";        // a hint for people and scripts; nothing here trusts it
+inline constexpr char kStagePrefix[] = ".stage-";      // + step name: a save in progress, or what a crash left of one
+inline constexpr char kDamagedPrefix[] = ".damaged-";  // + step name + "." + k: moved out of the way of a new save, kept for inspection
 
 struct AttemptPlace {
   std::string root;     // without a trailing slash; "" when the path is relative and starts with the cluster
@@ -40,11 +40,11 @@ absl::StatusOr<std::string> TaskDirectory(absl::string_view root, absl::string_v
 // `attempt_directory`/step-<n>. Requires 0 <= step <= kStepMax.
 std::string StepDirectory(absl::string_view attempt_directory, int64_t step);
 
-std::string StepName(int64_t step);                              // "step-000000000120"
+std::string StepName(int64_t step);  // "step-000000000120"
 absl::StatusOr<int64_t> ParseStepName(absl::string_view name);
-std::string AttemptName(AttemptNumber attempt);                  // "a3"
+std::string AttemptName(AttemptNumber attempt);  // "a3"
 absl::StatusOr<AttemptNumber> ParseAttemptName(absl::string_view name);
-std::string RankFileName(int rank);                              // "rank-00000.bin"
+std::string RankFileName(int rank);  // "rank-00000.bin"
 absl::StatusOr<int> ParseRankFileName(absl::string_view name);
 
 absl::StatusOr<AttemptPlace> ParseAttemptDirectory(absl::string_view path);

@@ -27,8 +27,7 @@ constexpr int kDepthMax = 8;
 absl::Status Damaged(absl::string_view what) { return absl::DataLossError(absl::StrCat("manifest: ", what)); }
 
 bool IsHexDigest(absl::string_view text) {
-  return text.size() == kHexBytes &&
-         std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  return text.size() == kHexBytes && std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
 absl::Status CheckRanges(const Manifest& m) {
@@ -97,8 +96,10 @@ bool TooDeep(absl::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (in_string) {
-      if (c == '\\') ++i;
-      else if (c == '"') in_string = false;
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        in_string = false;
     } else if (c == '"') {
       in_string = true;
     } else if (c == '{' || c == '[') {
@@ -167,9 +168,9 @@ int64_t Manifest::Bytes() const {
 
 absl::StatusOr<EncodedManifest> EncodeManifest(const Manifest& m) {
   RETURN_IF_ERROR(CheckRanges(m));
-  Json json = {{"format", kFormat},   {"version", kManifestVersion},       {"job_uid", m.job_uid}, {"attempt", m.attempt},
-               {"step", m.step},      {"world_size", m.world_size},        {"created", m.created}, {"library_version", m.library_version},
-               {"parent", Json(nullptr)}, {"files", Json::array()},        {"metadata", Json::object()}};
+  Json json = {{"format", kFormat},       {"version", kManifestVersion}, {"job_uid", m.job_uid},      {"attempt", m.attempt},
+               {"step", m.step},          {"world_size", m.world_size},  {"created", m.created},      {"library_version", m.library_version},
+               {"parent", Json(nullptr)}, {"files", Json::array()},      {"metadata", Json::object()}};
   if (m.parent) json["parent"] = {{"attempt", m.parent->attempt}, {"step", m.parent->step}};
   for (const ManifestFile& file : m.files) {
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"header_sha256", file.header_sha256}});

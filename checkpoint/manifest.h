@@ -32,14 +32,14 @@ struct ManifestFile {
 };
 
 struct Manifest {
-  std::string job_uid;    // "" outside Spillway
+  std::string job_uid;  // "" outside Spillway
   int64_t attempt = 1;
   int64_t step = 0;
   std::optional<CheckpointRef> parent;  // what the attempt resumed from; the same in all its checkpoints
   int world_size = 1;
-  std::vector<ManifestFile> files;      // one a rank, in order
+  std::vector<ManifestFile> files;  // one a rank, in order
   std::string library_version = kLibraryVersion;
-  std::string created;                  // RFC 3339, UTC; for people
+  std::string created;  // RFC 3339, UTC; for people
   Metadata metadata;
   bool operator==(const Manifest&) const = default;
 

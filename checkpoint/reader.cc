@@ -13,9 +13,7 @@
 namespace spillway::checkpoint {
 namespace {
 
-absl::Status InFile(const std::string& path, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
-}
+absl::Status InFile(const std::string& path, const absl::Status& status) { return absl::Status(status.code(), absl::StrCat(path, ": ", status.message())); }
 
 // The manifest says the same as the names of the directories it lies in. A directory outside the layout has no attempt in its name.
 absl::Status CheckPlace(const std::string& path, const Manifest& manifest) {
@@ -53,9 +51,7 @@ absl::Status FillTarget(const TensorTarget& target, const SourceMap& sources) {
   Slice wanted;
   RETURN_IF_ERROR(CheckTensor(target.name, target.dtype, target.shape, target.slice, target.bytes, &wanted));
   const auto [begin, end] = sources.equal_range(target.name);
-  auto misfit = [&](absl::string_view what) {
-    return absl::FailedPreconditionError(absl::StrCat("tensor \"", Printable(target.name), "\" ", what));
-  };
+  auto misfit = [&](absl::string_view what) { return absl::FailedPreconditionError(absl::StrCat("tensor \"", Printable(target.name), "\" ", what)); };
   if (begin == end) {
     std::vector<std::string> names;
     for (const auto& [name, source] : sources) names.emplace_back(name);
@@ -131,8 +127,10 @@ absl::Status NothingRestored(const std::string& resume_from, const std::vector<S
   for (const SkippedCheckpoint& skip : skipped) {
     const absl::StatusCode why = skip.why.code();
     const bool disk = why != absl::StatusCode::kDataLoss && why != absl::StatusCode::kNotFound;
-    if (disk) code = why;  // worth a retry, so it is what the caller must hear
-    else if (code == absl::StatusCode::kNotFound) code = why;
+    if (disk)
+      code = why;  // worth a retry, so it is what the caller must hear
+    else if (code == absl::StatusCode::kNotFound)
+      code = why;
     absl::StrAppend(&reasons, reasons.empty() ? ": " : "; ", skip.why.message());
   }
   return absl::Status(code, absl::StrCat("no usable checkpoint from ", resume_from, " back", reasons));
@@ -198,8 +196,7 @@ absl::StatusOr<Manifest> Restore(const std::string& path, const std::vector<Tens
   return manifest;
 }
 
-absl::StatusOr<Restored> RestoreNewest(const std::string& resume_from, const std::vector<TensorTarget>& targets, const std::string& job_uid,
-                                       Io* io) {
+absl::StatusOr<Restored> RestoreNewest(const std::string& resume_from, const std::vector<TensorTarget>& targets, const std::string& job_uid, Io* io) {
   auto step = ParseStepName(NameOf(resume_from));
   FallBack fall_back(step.ok() ? ParentOf(resume_from) : resume_from, step.ok() ? *step : kStepMax, io);
   Restored restored;

@@ -56,8 +56,10 @@ absl::StatusOr<RunEnv> RunEnv::From(const std::function<const char*(const char*)
     const std::string value = text(name);
     if (value.empty()) return;
     auto parsed = Integer(name, value.c_str(), low);
-    if (parsed.ok()) *out = *parsed;
-    else if (status.ok()) status = parsed.status();
+    if (parsed.ok())
+      *out = *parsed;
+    else if (status.ok())
+      status = parsed.status();
   };
   env.under_spillway = !text("SPILLWAY_JOB_ID").empty();
   integer("SPILLWAY_JOB_ID", 1, &env.job_id);
@@ -83,8 +85,8 @@ absl::StatusOr<Reporter> Reporter::Open(const std::string& socket_path, Options 
   if (!options.sleep_ms) options.sleep_ms = [](int ms) { ::usleep(static_cast<useconds_t>(ms) * 1000); };
   if (socket_path.empty()) return Reporter(-1, "", std::move(options));
   if (socket_path.size() >= sizeof(sockaddr_un::sun_path) || socket_path.find('\0') != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("SPILLWAY_SOCKET=\"", Printable(socket_path), "\" is no socket path: at most ",
-                                                   sizeof(sockaddr_un::sun_path) - 1, " bytes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("SPILLWAY_SOCKET=\"", Printable(socket_path), "\" is no socket path: at most ", sizeof(sockaddr_un::sun_path) - 1, " bytes"));
   }
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return ErrnoStatus(errno, "socket");
@@ -112,11 +114,7 @@ void Reporter::Progress(int64_t step, int64_t total, const std::map<std::string,
 }
 
 absl::Status Reporter::Checkpoint(int64_t step, absl::string_view path, absl::string_view manifest_sha256, int64_t bytes) {
-  const Json json = {{"type", "checkpoint"},
-                     {"step", step},
-                     {"path", std::string(path)},
-                     {"manifest_sha256", std::string(manifest_sha256)},
-                     {"bytes", bytes}};
+  const Json json = {{"type", "checkpoint"}, {"step", step}, {"path", std::string(path)}, {"manifest_sha256", std::string(manifest_sha256)}, {"bytes", bytes}};
   return SendSurely(Dump(json));
 }
 

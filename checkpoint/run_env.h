@@ -18,16 +18,16 @@ namespace spillway::checkpoint {
 inline constexpr int kExitRunMeAgain = 85;
 
 struct RunEnv {
-  bool under_spillway = false;           // SPILLWAY_JOB_ID is set
-  JobId job_id = 0;                      // SPILLWAY_JOB_ID
-  TaskIndex task_index = 0;              // SPILLWAY_TASK_INDEX
-  AttemptNumber attempt = 1;             // SPILLWAY_ATTEMPT
-  std::string job_uid;                   // SPILLWAY_JOB_UID
-  std::string cluster;                   // SPILLWAY_CLUSTER
-  std::string checkpoint_dir;            // SPILLWAY_CHECKPOINT_DIR: this attempt's own
-  std::string resume_from;               // SPILLWAY_RESUME_FROM: a step directory, or "" for a fresh start
-  std::string socket;                    // SPILLWAY_SOCKET
-  std::string notice_file;               // SPILLWAY_NOTICE_FILE
+  bool under_spillway = false;             // SPILLWAY_JOB_ID is set
+  JobId job_id = 0;                        // SPILLWAY_JOB_ID
+  TaskIndex task_index = 0;                // SPILLWAY_TASK_INDEX
+  AttemptNumber attempt = 1;               // SPILLWAY_ATTEMPT
+  std::string job_uid;                     // SPILLWAY_JOB_UID
+  std::string cluster;                     // SPILLWAY_CLUSTER
+  std::string checkpoint_dir;              // SPILLWAY_CHECKPOINT_DIR: this attempt's own
+  std::string resume_from;                 // SPILLWAY_RESUME_FROM: a step directory, or "" for a fresh start
+  std::string socket;                      // SPILLWAY_SOCKET
+  std::string notice_file;                 // SPILLWAY_NOTICE_FILE
   std::optional<int64_t> deadline_utc_ms;  // SPILLWAY_DEADLINE, RFC 3339
 
   static absl::StatusOr<RunEnv> FromEnvironment();
@@ -74,9 +74,9 @@ class Reporter {
 };
 
 struct Notice {
-  std::string reason;                        // "preempted", "lease", ...; "unreadable" when the file is there but says nothing we know
-  std::optional<int64_t> deadline_utc_ms;    // when the process will be killed, on the node's wall clock
-  std::optional<int64_t> ms_left;            // the same, counted from when the file was written
+  std::string reason;                      // "preempted", "lease", ...; "unreadable" when the file is there but says nothing we know
+  std::optional<int64_t> deadline_utc_ms;  // when the process will be killed, on the node's wall clock
+  std::optional<int64_t> ms_left;          // the same, counted from when the file was written
 };
 
 class NoticeWatcher {

@@ -19,10 +19,10 @@ struct DTypeRow {
 };
 
 constexpr DTypeRow kDTypes[] = {
-    {DType::kF32, "f32", 4},  {DType::kF16, "f16", 2},  {DType::kBF16, "bf16", 2},      {DType::kF64, "f64", 8},        {DType::kI8, "i8", 1},
-    {DType::kU8, "u8", 1},    {DType::kI16, "i16", 2},  {DType::kU16, "u16", 2},        {DType::kI32, "i32", 4},        {DType::kU32, "u32", 4},
-    {DType::kI64, "i64", 8},  {DType::kU64, "u64", 8},  {DType::kBool, "bool", 1},      {DType::kF8E4M3, "f8e4m3", 1},  {DType::kF8E5M2, "f8e5m2", 1},
-    {DType::kC64, "c64", 8},  {DType::kC128, "c128", 16},
+    {DType::kF32, "f32", 4}, {DType::kF16, "f16", 2},    {DType::kBF16, "bf16", 2}, {DType::kF64, "f64", 8},       {DType::kI8, "i8", 1},
+    {DType::kU8, "u8", 1},   {DType::kI16, "i16", 2},    {DType::kU16, "u16", 2},   {DType::kI32, "i32", 4},       {DType::kU32, "u32", 4},
+    {DType::kI64, "i64", 8}, {DType::kU64, "u64", 8},    {DType::kBool, "bool", 1}, {DType::kF8E4M3, "f8e4m3", 1}, {DType::kF8E5M2, "f8e5m2", 1},
+    {DType::kC64, "c64", 8}, {DType::kC128, "c128", 16},
 };
 
 const DTypeRow* RowOf(DType dtype) {
@@ -76,15 +76,13 @@ absl::Status CheckSlice(absl::string_view name, const Slice& slice) {
   if (!ElementsOf(slice.global)) return Bad(name, absl::StrCat("impossible shape ", ShapeText(slice.global)));
   for (size_t d = 0; d < slice.global.size(); ++d) {
     if (slice.offset[d] < 0 || slice.extent[d] < 0 || slice.extent[d] > slice.global[d] || slice.offset[d] > slice.global[d] - slice.extent[d]) {
-      return Bad(name, absl::StrCat("slice offset ", ShapeText(slice.offset), " extent ", ShapeText(slice.extent), " leaves shape ",
-                                    ShapeText(slice.global)));
+      return Bad(name, absl::StrCat("slice offset ", ShapeText(slice.offset), " extent ", ShapeText(slice.extent), " leaves shape ", ShapeText(slice.global)));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckTensor(absl::string_view name, DType dtype, const std::vector<int64_t>& shape, const std::optional<Slice>& slice,
-                         int64_t bytes, Slice* out) {
+absl::Status CheckTensor(absl::string_view name, DType dtype, const std::vector<int64_t>& shape, const std::optional<Slice>& slice, int64_t bytes, Slice* out) {
   if (name.empty()) return absl::InvalidArgumentError("a tensor without a name");
   if (name.size() > limits::kTensorNameBytesMax) return Bad(name, absl::StrCat("its name is longer than ", limits::kTensorNameBytesMax, " bytes"));
   if (DTypeBytes(dtype) == 0) return Bad(name, absl::StrCat("unknown dtype code ", static_cast<int>(dtype)));

@@ -13,8 +13,23 @@ namespace spillway::checkpoint {
 
 // The numbers are the on-disk codes: never reused, never changed.
 enum class DType : uint8_t {
-  kF32 = 1, kF16 = 2, kBF16 = 3, kF64 = 4, kI8 = 5, kU8 = 6, kI16 = 7, kU16 = 8, kI32 = 9, kU32 = 10, kI64 = 11, kU64 = 12,
-  kBool = 13, kF8E4M3 = 14, kF8E5M2 = 15, kC64 = 16, kC128 = 17,
+  kF32 = 1,
+  kF16 = 2,
+  kBF16 = 3,
+  kF64 = 4,
+  kI8 = 5,
+  kU8 = 6,
+  kI16 = 7,
+  kU16 = 8,
+  kI32 = 9,
+  kU32 = 10,
+  kI64 = 11,
+  kU64 = 12,
+  kBool = 13,
+  kF8E4M3 = 14,
+  kF8E5M2 = 15,
+  kC64 = 16,
+  kC128 = 17,
 };
 
 absl::string_view DTypeName(DType dtype);  // "f32"; "" for a code that is none
@@ -55,8 +70,7 @@ std::string ShapeText(const std::vector<int64_t>& shape);  // "[3, 4]"
 std::optional<int64_t> ElementsOf(const std::vector<int64_t>& shape);
 
 // The slice a view stands for, checked: name, dtype, dimensions, bounds, and `bytes` equal to what the shape says.
-absl::Status CheckTensor(absl::string_view name, DType dtype, const std::vector<int64_t>& shape, const std::optional<Slice>& slice,
-                         int64_t bytes, Slice* out);
+absl::Status CheckTensor(absl::string_view name, DType dtype, const std::vector<int64_t>& shape, const std::optional<Slice>& slice, int64_t bytes, Slice* out);
 // The slice lies inside its global shape.
 absl::Status CheckSlice(absl::string_view name, const Slice& slice);
 

@@ -67,8 +67,7 @@ absl::StatusOr<ManifestFile> Writer::Stage(int64_t step, const std::vector<Tenso
   RETURN_IF_ERROR(io->MakeDirectory(stage));
   ManifestFile file{.name = RankFileName(options_.rank)};
   const std::string path = JoinPath(stage, file.name);
-  ASSIGN_OR_RETURN(const ContainerFile written,
-                   WriteContainer(io, path, options_.rank, options_.world_size, step, tensors, options_.chunk_bytes));
+  ASSIGN_OR_RETURN(const ContainerFile written, WriteContainer(io, path, options_.rank, options_.world_size, step, tensors, options_.chunk_bytes));
   file.bytes = written.bytes;
   file.header_sha256 = written.header_sha256;
   if (options_.read_back) {

@@ -1,7 +1,6 @@
 #include "client/cli.h"
 
 #include <CLI/CLI.hpp>
-
 #include <algorithm>
 
 #include "absl/strings/match.h"
@@ -87,7 +86,9 @@ std::string MainHelp() {
   const std::string rows = table.Render(false);
   absl::StrAppend(&text, rows.substr(rows.find('\n') + 1),
                   "\na job is written 5, 1-9, last, all, or by its name; a task 5.17; an attempt 5.17@3. durations 2h30m, sizes 24GB.\n"
-                  "not built yet: ", absl::StrJoin(VerbsNotBuilt(), ", "), ".\n"
+                  "not built yet: ",
+                  absl::StrJoin(VerbsNotBuilt(), ", "),
+                  ".\n"
                   "exit: 0 ok, 1 the job failed, 2 usage or invalid input, 3 not found, 4 refused, 5 unreachable.\n"
                   "start here: spillway up; spillway run -- echo hello\n");
   return text;
@@ -103,10 +104,10 @@ std::string Footer(const Verb& verb, const CliBuilder& builder) {
 // Words between the program's name and the verb: the global options.
 struct Front {
   std::string verb;
-  std::vector<std::string> arguments;   // of the verb
-  std::vector<std::string> rest;        // after `--`
+  std::vector<std::string> arguments;  // of the verb
+  std::vector<std::string> rest;       // after `--`
   bool dashes = false;
-  std::vector<std::string> leading;     // global options before the verb, handed to its parser
+  std::vector<std::string> leading;  // global options before the verb, handed to its parser
 };
 
 Front Split(const std::vector<std::string>& arguments) {
@@ -138,7 +139,7 @@ int RunVerb(Verb& verb, const Front& front, Context& context) {
   app.footer(Footer(verb, builder));
   std::vector<std::string> words = front.leading;
   words.insert(words.end(), front.arguments.begin(), front.arguments.end());
-  std::reverse(words.begin(), words.end());   // CLI11 wants them so
+  std::reverse(words.begin(), words.end());  // CLI11 wants them so
   try {
     app.parse(words);
   } catch (const CLI::CallForHelp&) {
@@ -160,7 +161,8 @@ int RunVerb(Verb& verb, const Front& front, Context& context) {
 }  // namespace
 
 const std::vector<std::string>& VerbsNotBuilt() {
-  static const auto& verbs = *new std::vector<std::string>{"update", "pause", "resume", "exec", "artifacts", "sweep", "secrets", "orphans", "budget", "top", "backup"};
+  static const auto& verbs =
+      *new std::vector<std::string>{"update", "pause", "resume", "exec", "artifacts", "sweep", "secrets", "orphans", "budget", "top", "backup"};
   return verbs;
 }
 

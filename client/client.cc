@@ -37,8 +37,8 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& server) {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 10'000);  // gRPC takes this as the time limit of one attempt to connect
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);        // ours know which calls are safe to repeat
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);     // the token is for the scheduler alone
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);     // ours know which calls are safe to repeat
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // the token is for the scheduler alone
   return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
 }
 
@@ -130,7 +130,8 @@ class GrpcApi final : public Api {
   absl::Status Explained(const grpc::Status& status, const grpc::ClientContext& context) const;
 
   template <typename Response, typename Request, typename Stub>
-  absl::StatusOr<Response> Call(bool repeatable, const Request& request, Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*)) {
+  absl::StatusOr<Response> Call(bool repeatable, const Request& request, Stub& stub,
+                                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*)) {
     for (Patience patience(this, repeatable);;) {
       grpc::ClientContext context;
       Prepare(&context, options_.call_timeout_ms);
@@ -177,9 +178,12 @@ absl::Status GrpcApi::Explained(const grpc::Status& status, const grpc::ClientCo
     case grpc::StatusCode::UNAVAILABLE:
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       // gRPC's text names the address several times; what went wrong stands last.
-      return absl::UnavailableError(absl::StrCat("the scheduler at ", options_.server, " does not answer (", said.substr(said.rfind(": ") == std::string::npos ? 0 : said.rfind(": ") + 2), "); start it with `spillway up`, or say where it is with --server"));
+      return absl::UnavailableError(absl::StrCat("the scheduler at ", options_.server, " does not answer (",
+                                                 said.substr(said.rfind(": ") == std::string::npos ? 0 : said.rfind(": ") + 2),
+                                                 "); start it with `spillway up`, or say where it is with --server"));
     case grpc::StatusCode::UNAUTHENTICATED:
-      return absl::UnauthenticatedError(absl::StrCat("the scheduler at ", options_.server, " does not accept this token (", options_.token.empty() ? "none was found" : said,
+      return absl::UnauthenticatedError(absl::StrCat("the scheduler at ", options_.server, " does not accept this token (",
+                                                     options_.token.empty() ? "none was found" : said,
                                                      "); set SPILLWAY_TOKEN, SPILLWAY_TOKEN_FILE or SPILLWAY_HOME"));
     default: break;
   }

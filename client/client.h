@@ -14,10 +14,10 @@
 namespace spillway::client {
 
 struct ClientOptions {
-  std::string server;                 // "127.0.0.1:7070"
-  std::string token;                  // sent as `authorization: Bearer TOKEN`; empty: none
-  int64_t call_timeout_ms = 30'000;   // of one try
-  int64_t reconnect_ms = 60'000;      // how long a scheduler that answered before may be away
+  std::string server;                // "127.0.0.1:7070"
+  std::string token;                 // sent as `authorization: Bearer TOKEN`; empty: none
+  int64_t call_timeout_ms = 30'000;  // of one try
+  int64_t reconnect_ms = 60'000;     // how long a scheduler that answered before may be away
 };
 
 // Never blocks and never fails for a scheduler that is away: the first call does.

@@ -13,7 +13,7 @@ inline constexpr char kDefaultServer[] = "127.0.0.1:7070";
 
 struct Connection {
   std::string server;
-  std::string token;   // empty when none was found
+  std::string token;  // empty when none was found
 };
 
 // A variable of the environment; empty when unset.

@@ -48,7 +48,8 @@ const v1::Task* FindTask(const v1::Job& job, TaskIndex index) {
 }
 
 std::string Announce(const v1::Attempt& attempt) {
-  std::string text = absl::StrCat("attempt ", HumanAttempt(attempt.key()), " on ", Printable(attempt.node_name(), 60), " (", LowerName(static_cast<Market>(attempt.market())), ")");
+  std::string text = absl::StrCat("attempt ", HumanAttempt(attempt.key()), " on ", Printable(attempt.node_name(), 60), " (",
+                                  LowerName(static_cast<Market>(attempt.market())), ")");
   if (attempt.from_step() > 0) absl::StrAppend(&text, ", from step ", attempt.from_step());
   return text;
 }
@@ -74,7 +75,7 @@ absl::Status CopyLog(Context& context, Api& api, const AttemptId& attempt, bool 
   request.set_follow(follow);
   const absl::Status status = api.StreamLogs(request, [&](const v1::LogChunk& chunk) {
     *context.out << chunk.data() << std::flush;
-    return context.out->good();   // the reader of a pipe may have gone
+    return context.out->good();  // the reader of a pipe may have gone
   });
   return status;
 }
@@ -114,7 +115,8 @@ int ReportEnd(Context& context, const v1::Job& job) {
     absl::StrAppend(&text, " after ", task.attempts_total(), task.attempts_total() == 1 ? " attempt" : " attempts");
     if (!good && task.attempts_size() > 0) {
       const v1::Attempt& last = task.attempts(task.attempts_size() - 1);
-      absl::StrAppend(&text, ": ", Name(static_cast<EndCause>(last.end_cause())), last.detail().empty() ? "" : absl::StrCat(" (", Printable(last.detail(), 200), ")"));
+      absl::StrAppend(&text, ": ", Name(static_cast<EndCause>(last.end_cause())),
+                      last.detail().empty() ? "" : absl::StrCat(" (", Printable(last.detail(), 200), ")"));
     }
   }
   *context.err << "spillway: " << context.Painted(text, ColourOfState(job.state())) << '\n';

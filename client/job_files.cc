@@ -76,7 +76,8 @@ absl::StatusOr<JobFile> LoadJobFile(const Context& context, const std::string& p
   ASSIGN_OR_RETURN(job.lines, spec::BindJobFile(text, job.source, &job.spec));
   for (const std::string& setting : settings) RETURN_IF_ERROR(spec::BindSetting(setting, &job.spec));
   if (!job.spec.workdir().empty() && job.spec.workdir()[0] != '/') {
-    job.spec.set_workdir(AbsolutePath(absl::StartsWith(job.spec.workdir(), "~") ? ExpandHome(job.spec.workdir()) : JoinPath(FolderOf(path), job.spec.workdir())));
+    job.spec.set_workdir(
+        AbsolutePath(absl::StartsWith(job.spec.workdir(), "~") ? ExpandHome(job.spec.workdir()) : JoinPath(FolderOf(path), job.spec.workdir())));
   }
   RETURN_IF_ERROR(FinishJob(&job));
   return job;
@@ -88,11 +89,13 @@ absl::StatusOr<v1::SubmitResponse> SubmitJobs(Api& api, const std::vector<JobFil
   }
   v1::SubmitRequest request;
   request.set_request_id(request_id.empty() ? NewUuid() : std::move(request_id));
-  if (request.request_id().size() > limits::kRequestIdBytesMax) return absl::InvalidArgumentError(absl::StrCat("--request-id is longer than ", limits::kRequestIdBytesMax, " bytes"));
+  if (request.request_id().size() > limits::kRequestIdBytesMax)
+    return absl::InvalidArgumentError(absl::StrCat("--request-id is longer than ", limits::kRequestIdBytesMax, " bytes"));
   for (const JobFile& job : jobs) *request.add_specs() = job.spec;
   auto response = api.Submit(request);
   if (!response.ok()) return WithLines(response.status(), jobs);
-  if (response->job_ids_size() != static_cast<int>(jobs.size())) return absl::InternalError("the scheduler answered with another number of jobs than was submitted");
+  if (response->job_ids_size() != static_cast<int>(jobs.size()))
+    return absl::InternalError("the scheduler answered with another number of jobs than was submitted");
   return response;
 }
 
@@ -100,7 +103,8 @@ std::string NameTheJob(absl::string_view said, const std::vector<JobFile>& jobs)
   absl::string_view rest = said;
   uint64_t number = 0;
   const size_t close = said.find(']');
-  if (!absl::ConsumePrefix(&rest, "jobs[") || close == absl::string_view::npos || !absl::SimpleAtoi(rest.substr(0, rest.find(']')), &number) || number >= jobs.size()) {
+  if (!absl::ConsumePrefix(&rest, "jobs[") || close == absl::string_view::npos || !absl::SimpleAtoi(rest.substr(0, rest.find(']')), &number) ||
+      number >= jobs.size()) {
     return std::string(said);
   }
   return absl::StrCat(jobs[number].source.empty() ? jobs[number].spec.name() : jobs[number].source, said.substr(close + 1));

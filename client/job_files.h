@@ -12,9 +12,9 @@
 namespace spillway::client {
 
 struct JobFile {
-  std::string source;      // the file as the user named it; empty for a job made from flags
+  std::string source;  // the file as the user named it; empty for a job made from flags
   spec::FieldLines lines;
-  v1::JobSpec spec;        // normalized
+  v1::JobSpec spec;  // normalized
 };
 
 // Reads `path` ("-": context.in), applies the `--set` assignments, validates. INVALID_ARGUMENT has one error a line, with file and line.

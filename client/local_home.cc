@@ -65,7 +65,8 @@ std::string DefaultConfig(int64_t port) {
   if (port == 0) {
     absl::StrAppend(&text, "# listen: {user: \"127.0.0.1:7070\", worker: \"127.0.0.1:7071\", http: \"127.0.0.1:7080\"}\n");
   } else {
-    absl::StrAppend(&text, "# Port 0 takes a free one; run/*.port tells which.\nlisten: {user: \"127.0.0.1:", port, "\", worker: \"127.0.0.1:0\", http: \"127.0.0.1:0\"}\n");
+    absl::StrAppend(&text, "# Port 0 takes a free one; run/*.port tells which.\nlisten: {user: \"127.0.0.1:", port,
+                    "\", worker: \"127.0.0.1:0\", http: \"127.0.0.1:0\"}\n");
   }
   absl::StrAppend(&text,
                   "# store: file:/path/to/store          # default: store/ beside this file\n\n"

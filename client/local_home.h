@@ -12,7 +12,7 @@ namespace spillway::client {
 struct HomePaths {
   explicit HomePaths(const std::string& home);
   std::string home, config, user_token, worker_token;
-  std::string user_port, worker_port;                   // written by spillwayd: the ports it listens on
+  std::string user_port, worker_port;  // written by spillwayd: the ports it listens on
   std::string scheduler_pid, scheduler_log, lock;
   std::string NodeHome(const std::string& node) const;  // HOME/nodes/NODE
   std::string WorkerPid(const std::string& node) const;

@@ -68,12 +68,14 @@ std::optional<LocalProcess> FindProcess(const std::string& pid_file, const std::
   if (!ticks.ok()) return std::nullopt;
   process.start_ticks = *ticks;
   int64_t recorded = 0;
-  const bool same = words.size() > 1 && absl::SimpleAtoi(words[1], &recorded) ? recorded == *ticks : HoldsLock(process.pid, pid_file) || OlderThanFile(*ticks, pid_file);
+  const bool same =
+      words.size() > 1 && absl::SimpleAtoi(words[1], &recorded) ? recorded == *ticks : HoldsLock(process.pid, pid_file) || OlderThanFile(*ticks, pid_file);
   if (!same || !StillAlive(process) || ProgramOf(process.pid) != program) return std::nullopt;
   return process;
 }
 
-absl::StatusOr<LocalProcess> StartProcess(const std::string& program, const std::vector<std::string>& arguments, const std::string& log_file, const std::string& pid_file, bool foreground) {
+absl::StatusOr<LocalProcess> StartProcess(const std::string& program, const std::vector<std::string>& arguments, const std::string& log_file,
+                                          const std::string& pid_file, bool foreground) {
   SpawnOptions options;
   const std::string path = JoinPath(ExecutableFolder(), program);
   if (!PathExists(path)) return absl::NotFoundError(absl::StrCat(program, " is not beside this program (", path, ")"));

@@ -23,16 +23,17 @@ struct LocalProcess {
 std::optional<LocalProcess> FindProcess(const std::string& pid_file, const std::string& program);
 
 // Starts `program` (a sibling of this executable) detached, its output appended to `log_file`, and writes the pid file.
-// In `foreground` it stays in this session and shares our output.
-absl::StatusOr<LocalProcess> StartProcess(const std::string& program, const std::vector<std::string>& arguments, const std::string& log_file, const std::string& pid_file, bool foreground);
+// In `foreground` it stays in the caller's session and shares our output.
+absl::StatusOr<LocalProcess> StartProcess(const std::string& program, const std::vector<std::string>& arguments, const std::string& log_file,
+                                          const std::string& pid_file, bool foreground);
 
 // Says which process is meant beyond doubt: its pid and when it started.
 absl::Status WritePidFile(const std::string& pid_file, const LocalProcess& process);
 
 bool StillAlive(const LocalProcess& process);
-bool HasArgument(const LocalProcess& process, const std::string& argument);   // among those it was started with
-void AskToEnd(const LocalProcess& process);   // SIGTERM
-void KillNow(const LocalProcess& process);    // SIGKILL
+bool HasArgument(const LocalProcess& process, const std::string& argument);  // among those it was started with
+void AskToEnd(const LocalProcess& process);                                  // SIGTERM
+void KillNow(const LocalProcess& process);                                   // SIGKILL
 
 // The last lines of a log, for an error message.
 std::string LogTail(const std::string& log_file);

@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<Api>> Open(const Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);   // a reader that has gone shows as a bad stream
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone shows as a bad stream
   RealClock clock;
   std::unique_ptr<Api> api;
   Context context;
@@ -56,7 +56,9 @@ int main(int argc, char** argv) {
     }
     return api.get();
   };
-  context.dial = [](const std::string& server, const std::string& token) { return Connect(ClientOptions{.server = server, .token = token, .call_timeout_ms = 5'000}); };
+  context.dial = [](const std::string& server, const std::string& token) {
+    return Connect(ClientOptions{.server = server, .token = token, .call_timeout_ms = 5'000});
+  };
   const int code = RunCli(std::vector<std::string>(argv + 1, argv + argc), context);
   std::cout.flush();
   return code;

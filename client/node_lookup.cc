@@ -37,7 +37,8 @@ absl::StatusOr<v1::Node> FindNode(Api& api, const std::string& name_or_id) {
   }
   if (found != nullptr) return *found;
   const std::string nearest = NearestName(name_or_id, names);
-  return absl::NotFoundError(absl::StrCat("no node is called `", Printable(name_or_id, 60), "`", nearest.empty() ? "" : absl::StrCat(", did you mean `", Printable(nearest, 60), "`?")));
+  return absl::NotFoundError(absl::StrCat("no node is called `", Printable(name_or_id, 60), "`",
+                                          nearest.empty() ? "" : absl::StrCat(", did you mean `", Printable(nearest, 60), "`?")));
 }
 
 }  // namespace spillway::client

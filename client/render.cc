@@ -90,9 +90,7 @@ std::string HumanDuration(int64_t ms) {
   return absl::StrFormat("%dd%dh", seconds / 86'400, seconds % 86'400 / 3600);
 }
 
-std::string HumanAge(int64_t now_utc_ms, int64_t then_utc_ms) {
-  return then_utc_ms == 0 ? "" : HumanDuration(std::max<int64_t>(0, now_utc_ms - then_utc_ms));
-}
+std::string HumanAge(int64_t now_utc_ms, int64_t then_utc_ms) { return then_utc_ms == 0 ? "" : HumanDuration(std::max<int64_t>(0, now_utc_ms - then_utc_ms)); }
 
 std::string HumanMoney(int64_t micros) {
   if (micros < 0) return absl::StrCat("-", HumanMoney(-micros));
@@ -125,12 +123,14 @@ std::string HumanProgress(int64_t step, int64_t total) {
 std::string HumanResources(const v1::Resources& resources) {
   std::vector<std::string> parts;
   if (resources.cpu_milli() > 0) {
-    parts.push_back(resources.cpu_milli() % 1000 == 0 ? absl::StrCat(resources.cpu_milli() / 1000, resources.cpu_milli() == 1000 ? " cpu" : " cpus") : absl::StrFormat("%.2f cpus", static_cast<double>(resources.cpu_milli()) / 1000));
+    parts.push_back(resources.cpu_milli() % 1000 == 0 ? absl::StrCat(resources.cpu_milli() / 1000, resources.cpu_milli() == 1000 ? " cpu" : " cpus")
+                                                      : absl::StrFormat("%.2f cpus", static_cast<double>(resources.cpu_milli()) / 1000));
   }
   if (resources.memory_bytes() > 0) parts.push_back(FormatBytes(resources.memory_bytes()));
   if (resources.disk_bytes() > 0) parts.push_back(absl::StrCat(FormatBytes(resources.disk_bytes()), " disk"));
   for (const v1::Accelerator& accelerator : resources.accelerators()) {
-    parts.push_back(absl::StrCat(accelerator.count(), "x ", Printable(accelerator.model(), 40), accelerator.memory_bytes() > 0 ? absl::StrCat(" ", FormatBytes(accelerator.memory_bytes())) : ""));
+    parts.push_back(absl::StrCat(accelerator.count(), "x ", Printable(accelerator.model(), 40),
+                                 accelerator.memory_bytes() > 0 ? absl::StrCat(" ", FormatBytes(accelerator.memory_bytes())) : ""));
   }
   return absl::StrJoin(parts, ", ");
 }

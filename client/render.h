@@ -1,11 +1,11 @@
 // Text for people: aligned tables, durations, money, bars, colours. Pure; bytes that could harm a terminal are made visible.
 #pragma once
 
+#include <google/protobuf/message.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include <google/protobuf/message.h>
 
 #include "absl/strings/string_view.h"
 #include "spillway/v1/common.pb.h"
@@ -37,14 +37,14 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
-std::string HumanDuration(int64_t ms);                      // "250ms", "45s", "2m05s", "1h12m", "3d4h"
+std::string HumanDuration(int64_t ms);                          // "250ms", "45s", "2m05s", "1h12m", "3d4h"
 std::string HumanAge(int64_t now_utc_ms, int64_t then_utc_ms);  // HumanDuration, or "" when `then` is 0
-std::string HumanMoney(int64_t micros);                     // "12.34", "0.0031", "<0.0001", "-1.20"
-std::string HumanTime(int64_t utc_ms);                      // "2026-12-24 08:00:00Z", "" for 0
-std::string Bar(int64_t step, int64_t total, int width);    // "[####----]"
-std::string HumanProgress(int64_t step, int64_t total);     // "340/1000 34%", "340", ""
-std::string HumanResources(const v1::Resources& resources);  // "2 cpus, 8GB, 1x simulated 16GB"
-std::string HumanAttempt(const v1::AttemptKey& key);        // "5.17@3", "5.17", "5", ""
+std::string HumanMoney(int64_t micros);                         // "12.34", "0.0031", "<0.0001", "-1.20"
+std::string HumanTime(int64_t utc_ms);                          // "2026-12-24 08:00:00Z", "" for 0
+std::string Bar(int64_t step, int64_t total, int width);        // "[####----]"
+std::string HumanProgress(int64_t step, int64_t total);         // "340/1000 34%", "340", ""
+std::string HumanResources(const v1::Resources& resources);     // "2 cpus, 8GB, 1x simulated 16GB"
+std::string HumanAttempt(const v1::AttemptKey& key);            // "5.17@3", "5.17", "5", ""
 
 // Columns on a terminal that `text` takes.
 size_t DisplayWidth(absl::string_view text);

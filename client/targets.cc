@@ -53,7 +53,8 @@ absl::StatusOr<Target> ParseTarget(absl::string_view text) {
     const auto to = ParseTaskId(text.substr(dash + 1));
     if (!from.ok() || !to.ok()) return NoTarget(text);
     if (to->job < from->job) return absl::InvalidArgumentError(absl::StrCat("the range `", Printable(text, 60), "` ends before it begins"));
-    if (to->job - from->job >= kRangeMax) return absl::InvalidArgumentError(absl::StrCat("the range `", Printable(text, 60), "` is longer than ", kRangeMax, " jobs"));
+    if (to->job - from->job >= kRangeMax)
+      return absl::InvalidArgumentError(absl::StrCat("the range `", Printable(text, 60), "` is longer than ", kRangeMax, " jobs"));
     target.from = from->job;
     target.to = to->job;
     return target;
@@ -77,8 +78,7 @@ absl::StatusOr<std::vector<JobId>> ResolveJobs(Api& api, const std::vector<std::
         for (JobId job = target.from; job <= target.to; ++job) add(job);
         break;
       case Target::Kind::kTask:
-      case Target::Kind::kAttempt:
-        return absl::InvalidArgumentError(absl::StrCat("`", text, "` is one task; a job is meant here: ", target.attempt.job));
+      case Target::Kind::kAttempt: return absl::InvalidArgumentError(absl::StrCat("`", text, "` is one task; a job is meant here: ", target.attempt.job));
       case Target::Kind::kLast: {
         ASSIGN_OR_RETURN(const JobId job, NewestJob(api));
         add(job);

@@ -16,9 +16,9 @@ inline constexpr int64_t kRangeMax = 10'000;
 struct Target {
   enum class Kind { kJobs, kTask, kAttempt, kLast, kAll, kName };
   Kind kind = Kind::kJobs;
-  JobId from = 0, to = 0;   // kJobs: both ends included
-  AttemptId attempt;        // kTask, kAttempt
-  std::string name;         // kName
+  JobId from = 0, to = 0;  // kJobs: both ends included
+  AttemptId attempt;       // kTask, kAttempt
+  std::string name;        // kName
 };
 
 // INVALID_ARGUMENT lists the forms.

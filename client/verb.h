@@ -23,8 +23,8 @@ namespace spillway::client {
 // Everything outside of the verb itself.
 struct Context {
   std::istream* in = nullptr;
-  std::ostream* out = nullptr;        // results
-  std::ostream* err = nullptr;        // everything said to a person
+  std::ostream* out = nullptr;  // results
+  std::ostream* err = nullptr;  // everything said to a person
   bool out_is_terminal = false;
   bool in_is_terminal = false;
   bool colours = false;
@@ -32,13 +32,13 @@ struct Context {
   Clock* clock = nullptr;
   std::function<void(int64_t)> sleep_ms;
   Environment environment;
-  std::string home;                   // SPILLWAY_HOME, absolute
-  std::string server_flag;            // --server, or empty
-  std::function<absl::StatusOr<Api*>()> connect;   // the same Api each time
+  std::string home;                               // SPILLWAY_HOME, absolute
+  std::string server_flag;                        // --server, or empty
+  std::function<absl::StatusOr<Api*>()> connect;  // the same Api each time
   // Another scheduler than the one the environment names: the one `up` has just started. An Api that fails at once where nothing answers.
   std::function<absl::StatusOr<std::unique_ptr<Api>>(const std::string& server, const std::string& token)> dial;
-  bool json = false;                  // -o json
-  bool yes = false;                   // --yes: never ask
+  bool json = false;  // -o json
+  bool yes = false;   // --yes: never ask
 
   // Prints the error as people should see it and gives the program's exit code.
   int Fail(const absl::Status& status) const;
@@ -58,8 +58,8 @@ class VerbBuilder {
   virtual void Options(const std::string& names, std::vector<std::string>* into, const std::string& value, const std::string& help) = 0;  // may be repeated
   virtual void Positional(const std::string& name, std::string* into, const std::string& help, bool required) = 0;
   virtual void Positionals(const std::string& name, std::vector<std::string>* into, const std::string& help, bool required) = 0;
-  virtual void Rest(const std::string& name, std::vector<std::string>* into, const std::string& help) = 0;   // what follows `--`
-  virtual void Output() = 0;   // -o table|json, into Context::json
+  virtual void Rest(const std::string& name, std::vector<std::string>* into, const std::string& help) = 0;  // what follows `--`
+  virtual void Output() = 0;                                                                                // -o table|json, into Context::json
 };
 
 class Verb {
@@ -71,12 +71,12 @@ class Verb {
   // Command lines with what they do: {"spillway submit train.yaml", "submit one job"}.
   virtual std::vector<std::pair<std::string, std::string>> Examples() const = 0;
   virtual void Define(VerbBuilder& builder) = 0;
-  virtual int Run(Context& context) = 0;   // the program's exit code
+  virtual int Run(Context& context) = 0;  // the program's exit code
 };
 
 // Returns from a verb's Run with the right exit code when `expr` is an error.
-#define OR_FAIL(context, expr)                                         \
-  do {                                                                 \
+#define OR_FAIL(context, expr)                                                                                   \
+  do {                                                                                                           \
     if (const absl::Status or_fail_status = (expr); !or_fail_status.ok()) return (context).Fail(or_fail_status); \
   } while (false)
 #define ASSIGN_OR_FAIL(context, lhs, expr) ASSIGN_OR_FAIL_IMPL_(SPILLWAY_CONCAT_(or_fail_, __LINE__), context, lhs, expr)

@@ -86,8 +86,8 @@ absl::StatusOr<Cloud::CreateOutcome> Cloud::Create(const CreateRequest& request,
   RETURN_IF_ERROR(CheckRequest(request));
   if (auto known = by_token_.find(request.client_token); known != by_token_.end()) {
     if (instances_.at(known->second).request != request) {
-      return absl::AlreadyExistsError(absl::StrCat("client_token ", Printable(request.client_token), " was used for a different request: ",
-                                                   InstanceIdOf(known->second)));
+      return absl::AlreadyExistsError(
+          absl::StrCat("client_token ", Printable(request.client_token), " was used for a different request: ", InstanceIdOf(known->second)));
     }
     return CreateOutcome{known->second, {}};
   }
@@ -109,8 +109,7 @@ absl::StatusOr<Cloud::CreateOutcome> Cloud::Create(const CreateRequest& request,
   auto ordinal = ordinals_.find(offer->name);
   created.ordinal = ordinal == ordinals_.end() ? 0 : ordinal->second;
   created.boot_until_ms = now_ms + offer->boot_ms;
-  created.boot_fails =
-      std::find(offer->boot_failures.begin(), offer->boot_failures.end(), created.ordinal + 1) != offer->boot_failures.end();
+  created.boot_fails = std::find(offer->boot_failures.begin(), offer->boot_failures.end(), created.ordinal + 1) != offer->boot_failures.end();
   if (const std::optional<int64_t> gone = offer->market.GoneAtMs(created.ordinal, now_ms * config_.scale)) {
     created.gone_at_ms = std::max(now_ms + 1, *gone / config_.scale);
     if (offer->notice_ms > 0) created.announce_at_ms = std::max(now_ms, created.gone_at_ms - offer->notice_ms);
@@ -183,8 +182,7 @@ std::vector<Event> Cloud::Due(int64_t now_ms) const {
     if (announce) events.push_back(Event{now_ms, Announced{number}});
     if (instance.gone_at_ms >= 0 && instance.gone_at_ms <= now_ms) {
       const bool with_notice = announce || instance.announced_ms >= 0;
-      events.push_back(EndingOf(instance, with_notice ? EndReason::kReclaimed : EndReason::kReclaimedWithoutNotice, "the market took it back",
-                                now_ms, now_ms));
+      events.push_back(EndingOf(instance, with_notice ? EndReason::kReclaimed : EndReason::kReclaimedWithoutNotice, "the market took it back", now_ms, now_ms));
     } else if (instance.boot_fails && instance.state == InstanceState::kBooting && instance.boot_until_ms <= now_ms) {
       events.push_back(EndingOf(instance, EndReason::kBootFailed, "the machine did not come up", now_ms, now_ms));
     } else if (LeaseEndMs(instance) <= now_ms) {

@@ -78,17 +78,35 @@ struct Created {
   int64_t instance = 0;
   CreateRequest request;
   Terms terms;
-  int64_t ordinal = 0;        // the how-many-th of its offer, from 0
+  int64_t ordinal = 0;  // the how-many-th of its offer, from 0
   int64_t boot_until_ms = 0;
   int64_t announce_at_ms = -1;  // -1: never
   int64_t gone_at_ms = -1;      // -1: never
   bool boot_fails = false;
 };
-struct Started { int64_t instance = 0; int64_t pid = 0; int64_t start_ticks = 0; };
-struct ReclaimOrdered { int64_t instance = 0; int64_t announce_at_ms = -1; int64_t gone_at_ms = 0; };
-struct Announced { int64_t instance = 0; };
-struct Ending { int64_t instance = 0; EndReason reason = EndReason::kNone; std::string detail; int64_t billed_ms = 0; int64_t charge_micros = 0; };
-struct Gone { int64_t instance = 0; };
+struct Started {
+  int64_t instance = 0;
+  int64_t pid = 0;
+  int64_t start_ticks = 0;
+};
+struct ReclaimOrdered {
+  int64_t instance = 0;
+  int64_t announce_at_ms = -1;
+  int64_t gone_at_ms = 0;
+};
+struct Announced {
+  int64_t instance = 0;
+};
+struct Ending {
+  int64_t instance = 0;
+  EndReason reason = EndReason::kNone;
+  std::string detail;
+  int64_t billed_ms = 0;
+  int64_t charge_micros = 0;
+};
+struct Gone {
+  int64_t instance = 0;
+};
 
 struct Event {
   int64_t at_ms = 0;
@@ -128,9 +146,9 @@ struct Owed {
 
 struct Totals {
   int64_t created = 0;
-  int64_t alive = 0;             // booting or running: billing goes on
-  int64_t final_micros = 0;      // of instances whose end is decided
-  int64_t accruing_micros = 0;   // of those alive, up to now
+  int64_t alive = 0;            // booting or running: billing goes on
+  int64_t final_micros = 0;     // of instances whose end is decided
+  int64_t accruing_micros = 0;  // of those alive, up to now
 };
 
 class Cloud {
@@ -186,10 +204,10 @@ class Cloud {
   std::optional<Opened> opened_;
   int64_t last_event_ms_ = 0;
   int64_t next_number_ = 1;
-  std::map<int64_t, Instance> instances_;            // newest kInstancesKept ended ones, and all others
-  std::set<int64_t> unended_;                        // keys of instances_ not ended: all periodic work walks only these
+  std::map<int64_t, Instance> instances_;  // newest kInstancesKept ended ones, and all others
+  std::set<int64_t> unended_;              // keys of instances_ not ended: all periodic work walks only these
   std::map<std::string, int64_t> by_token_;
-  std::map<std::string, int64_t> ordinals_;          // instances ever created, by offer
+  std::map<std::string, int64_t> ordinals_;  // instances ever created, by offer
   std::map<std::string, int64_t> alive_of_;
   int64_t final_micros_ = 0;
 };

@@ -16,8 +16,8 @@
 namespace spillway::playground {
 namespace {
 
-constexpr int64_t kDurationMsMax = 100LL * 365 * 24 * 3'600'000;       // a century: keeps every sum far from overflow
-constexpr int64_t kRealPriceMicrosMax = 1'000'000'000'000'000;         // a milliard an hour, after scaling
+constexpr int64_t kDurationMsMax = 100LL * 365 * 24 * 3'600'000;  // a century: keeps every sum far from overflow
+constexpr int64_t kRealPriceMicrosMax = 1'000'000'000'000'000;    // a milliard an hour, after scaling
 constexpr int64_t kOffersMax = 1'000;
 constexpr int64_t kCapacityMax = 10'000;
 
@@ -101,8 +101,8 @@ pricing::BillingRule ReadBilling(const YamlMap& offer, Context& context) {
 
 Offer ReadOffer(const YAML::Node& node, Context& context) {
   const YamlMap map(node, "an offer",
-                    {"name", "market", "instance_type", "zone", "region", "gpus", "cpus", "memory", "disk", "price_per_hour", "billing", "capacity",
-                     "boot", "notice", "reclaim", "boot_failures"},
+                    {"name", "market", "instance_type", "zone", "region", "gpus", "cpus", "memory", "disk", "price_per_hour", "billing", "capacity", "boot",
+                     "notice", "reclaim", "boot_failures"},
                     &context.errors);
   Offer offer;
   offer.name = map.Text("name");
@@ -165,8 +165,7 @@ std::vector<std::string> CloudConfig::OfferNames() const {
   return names;
 }
 
-absl::StatusOr<CloudConfig> ParseCloudConfig(const std::string& yaml, absl::string_view origin, const std::string& folder,
-                                             const ConfigOverrides& overrides) {
+absl::StatusOr<CloudConfig> ParseCloudConfig(const std::string& yaml, absl::string_view origin, const std::string& folder, const ConfigOverrides& overrides) {
   YAML::Node root;
   try {
     root = YAML::Load(yaml);

@@ -34,7 +34,7 @@ struct Offer {
   int64_t cpus = 0;
   int64_t memory_bytes = 0;
   int64_t disk_bytes = 0;
-  int64_t capacity = 0;  // instances alive at a time
+  int64_t capacity = 0;                // instances alive at a time
   std::vector<int64_t> boot_failures;  // ordinals (from 1) of the offer's instances that never come up: for rehearsing that
 
   // Real time: cloud durations divided by scale, prices multiplied by it.
@@ -47,8 +47,8 @@ struct Offer {
 
 struct CloudConfig {
   uint64_t seed = 1;
-  int64_t scale = 1;                  // cloud time passes this many times faster than real time
-  int64_t requests_per_second = 0;    // creations above it are throttled; 0: no limit
+  int64_t scale = 1;                // cloud time passes this many times faster than real time
+  int64_t requests_per_second = 0;  // creations above it are throttled; 0: no limit
   int64_t request_burst = 0;
   std::vector<Offer> offers;
 
@@ -65,8 +65,7 @@ struct ConfigOverrides {
 inline constexpr int64_t kScaleMax = 100'000;
 
 // `folder` is where relative trace files are looked for. INVALID_ARGUMENT "origin:line: …".
-absl::StatusOr<CloudConfig> ParseCloudConfig(const std::string& yaml, absl::string_view origin, const std::string& folder,
-                                             const ConfigOverrides& overrides);
+absl::StatusOr<CloudConfig> ParseCloudConfig(const std::string& yaml, absl::string_view origin, const std::string& folder, const ConfigOverrides& overrides);
 absl::StatusOr<CloudConfig> LoadCloudConfig(const std::string& path, const ConfigOverrides& overrides);
 
 // A cloud duration in real time: divided by scale, to the nearest millisecond, and never down to nothing.

@@ -27,8 +27,8 @@ absl::StatusOr<Json> BodyOf(const Request& request) {
 
 struct Page {
   int64_t size = limits::kPageSizeDefault;
-  int64_t after = 0;          // instances with a higher number
-  std::string state;          // "", "alive" or "ended"
+  int64_t after = 0;  // instances with a higher number
+  std::string state;  // "", "alive" or "ended"
   std::map<std::string, std::string> tags;
 };
 
@@ -118,7 +118,8 @@ class ControlApi {
     if (!page.ok()) return AnswerError(response, page.status());
     AnswerJson(response, host_->With([&](const Cloud& cloud, int64_t now_ms, int64_t utc_at_zero_ms) {
       Json out;
-      AddPage(cloud, *page, "instances", [&](const Instance& instance) { return JsonOf(instance, now_ms, utc_at_zero_ms); }, &out);
+      AddPage(
+          cloud, *page, "instances", [&](const Instance& instance) { return JsonOf(instance, now_ms, utc_at_zero_ms); }, &out);
       return out;
     }));
   }
@@ -171,15 +172,12 @@ class ControlApi {
     if (!page.ok()) return AnswerError(response, page.status());
     AnswerJson(response, host_->With([&](const Cloud& cloud, int64_t now_ms, int64_t utc_at_zero_ms) {
       const Totals totals = cloud.TotalsAt(now_ms);
-      Json out{{"cloud_id", cloud.opened()->cloud_id},
-               {"scale", cloud.config().scale},
-               {"now", UtcWithMs(utc_at_zero_ms + now_ms)},
-               {"instances_created", totals.created},
-               {"billing_instances", totals.alive},
-               {"final_micros", totals.final_micros},
-               {"accruing_micros", totals.accruing_micros},
-               {"total_micros", totals.final_micros + totals.accruing_micros}};
-      AddPage(cloud, *page, "rows", [&](const Instance& instance) { return ChargeRow(instance, now_ms, utc_at_zero_ms); }, &out);
+      Json out{{"cloud_id", cloud.opened()->cloud_id},      {"scale", cloud.config().scale},
+               {"now", UtcWithMs(utc_at_zero_ms + now_ms)}, {"instances_created", totals.created},
+               {"billing_instances", totals.alive},         {"final_micros", totals.final_micros},
+               {"accruing_micros", totals.accruing_micros}, {"total_micros", totals.final_micros + totals.accruing_micros}};
+      AddPage(
+          cloud, *page, "rows", [&](const Instance& instance) { return ChargeRow(instance, now_ms, utc_at_zero_ms); }, &out);
       return out;
     }));
   }

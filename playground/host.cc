@@ -53,8 +53,8 @@ absl::StatusOr<std::unique_ptr<Host>> Host::Open(Options options, Clock* clock, 
   ASSIGN_OR_RETURN(Ledger ledger, Ledger::Open(JoinPath(options.home, "ledger.jsonl"), &cloud));
   if (const std::optional<Opened>& opened = cloud.opened()) {
     if (opened->seed != options.config.seed || opened->scale != options.config.scale) {
-      return absl::FailedPreconditionError(absl::StrCat(options.home, " was opened with seed ", opened->seed, " and scale ", opened->scale,
-                                                        ", not ", options.config.seed, " and ", options.config.scale,
+      return absl::FailedPreconditionError(absl::StrCat(options.home, " was opened with seed ", opened->seed, " and scale ", opened->scale, ", not ",
+                                                        options.config.seed, " and ", options.config.scale,
                                                         ": bills already written would no longer be right; use another home"));
     }
   }
@@ -68,7 +68,12 @@ absl::StatusOr<std::unique_ptr<Host>> Host::Open(Options options, Clock* clock, 
 }
 
 Host::Host(Options options, Clock* clock, MachineRunner* runner, Cloud cloud, Ledger ledger, int lock_fd, int wake_fd)
-    : options_(std::move(options)), clock_(clock), runner_(runner), lock_fd_(lock_fd), wake_fd_(wake_fd), cloud_(std::move(cloud)),
+    : options_(std::move(options)),
+      clock_(clock),
+      runner_(runner),
+      lock_fd_(lock_fd),
+      wake_fd_(wake_fd),
+      cloud_(std::move(cloud)),
       ledger_(std::move(ledger)) {}
 
 Host::~Host() {

@@ -98,8 +98,8 @@ class Host {
 
   // The loop thread's alone (and Open's, before it starts).
   std::function<std::string(const std::string&)> metadata_url_;
-  std::map<int64_t, int> watched_;             // instance -> pidfd
-  std::map<int64_t, int64_t> kill_sent_ms_;    // steady
+  std::map<int64_t, int> watched_;           // instance -> pidfd
+  std::map<int64_t, int64_t> kill_sent_ms_;  // steady
   int64_t alive_noted_ms_ = 0;
   int64_t consoles_cut_ms_ = 0;
   std::thread thread_;

@@ -65,8 +65,8 @@ int StatusOfWait(int wait_status) { return WIFEXITED(wait_status) ? WEXITSTATUS(
 // Pid 1 of the namespace: starts the command, reaps everything, ends with the command. Signals sent to it from inside are ignored by the kernel.
 [[noreturn]] void RunPidOne(const std::vector<std::string>& argv, int report_fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const bool own_proc = mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-                        mount("proc", "/proc", "proc", MS_NOSUID | MS_NOEXEC | MS_NODEV, nullptr) == 0;
+  const bool own_proc =
+      mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 && mount("proc", "/proc", "proc", MS_NOSUID | MS_NOEXEC | MS_NODEV, nullptr) == 0;
   const char verdict = own_proc ? 'y' : 'n';
   if (write(report_fd, &verdict, 1) != 1 || !own_proc) _exit(1);
   close(report_fd);

@@ -14,9 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-absl::Status WrongType(absl::string_view key, absl::string_view wanted) {
-  return absl::InvalidArgumentError(absl::StrCat("`", key, "` must be ", wanted));
-}
+absl::Status WrongType(absl::string_view key, absl::string_view wanted) { return absl::InvalidArgumentError(absl::StrCat("`", key, "` must be ", wanted)); }
 
 absl::Status ReadText(const Json& json, const char* key, std::string* out) {
   if (!json.contains(key)) return absl::OkStatus();
@@ -71,16 +69,17 @@ absl::Status CheckKeys(const Json& json, absl::string_view what, const std::vect
   for (const auto& [key, value] : json.items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     const std::string nearest = NearestName(key, known);
-    return absl::InvalidArgumentError(absl::StrCat("unknown key `", Printable(key), "` in ", what,
-                                                   nearest.empty() ? absl::StrCat("; known: ", absl::StrJoin(known, ", "))
-                                                                   : absl::StrCat("; did you mean `", nearest, "`?")));
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown key `", Printable(key), "` in ", what,
+                     nearest.empty() ? absl::StrCat("; known: ", absl::StrJoin(known, ", ")) : absl::StrCat("; did you mean `", nearest, "`?")));
   }
   return absl::OkStatus();
 }
 
 Json JsonOf(const CreateRequest& request) {
-  Json worker{{"server", request.worker.server}, {"token_file", request.worker.token_file}, {"node_name", request.worker.node_name},
-              {"provider", request.worker.provider}, {"argv", request.worker.argv},             {"env", request.worker.env}};
+  Json worker{{"server", request.worker.server},       {"token_file", request.worker.token_file},
+              {"node_name", request.worker.node_name}, {"provider", request.worker.provider},
+              {"argv", request.worker.argv},           {"env", request.worker.env}};
   return {{"client_token", request.client_token},
           {"offer", request.offer},
           {"name", request.name},
@@ -161,8 +160,8 @@ Json JsonOf(const Instance& instance, int64_t now_ms, int64_t utc_at_zero_ms) {
 }
 
 Json JsonOf(const Offer& offer, const Cloud& cloud, int64_t now_ms) {
-  Json json = JsonOf(Terms{offer.spot, offer.instance_type, offer.zone, offer.region, offer.gpus, offer.cpus, offer.memory_bytes, offer.disk_bytes,
-                           offer.billing});
+  Json json =
+      JsonOf(Terms{offer.spot, offer.instance_type, offer.zone, offer.region, offer.gpus, offer.cpus, offer.memory_bytes, offer.disk_bytes, offer.billing});
   const int64_t used = cloud.AliveOf(offer.name);
   json["name"] = offer.name;
   json["capacity"] = offer.capacity;

@@ -143,7 +143,7 @@ void MachineRunner::CutConsoles() {
   if (!names.ok()) return;
   for (const std::string& name : *names) {
     const std::string path = JoinPath(folder, name);
-    struct stat info{};
+    struct stat info {};
     // The writers append (O_APPEND), so they go on from the new end.
     if (stat(path.c_str(), &info) == 0 && info.st_size > kConsoleBytesMax && truncate(path.c_str(), 0) != 0) {
       LOG(WARNING) << "cannot cut " << path << ": " << ErrnoStatus(errno, "truncate");

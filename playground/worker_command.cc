@@ -8,8 +8,8 @@
 namespace spillway::playground {
 namespace {
 
-constexpr const char* kInherited[] = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "SPILLWAY_LOG", "ASAN_OPTIONS", "UBSAN_OPTIONS",
-                                      "TSAN_OPTIONS"};
+constexpr const char* kInherited[] = {"PATH",         "HOME",         "LANG",          "LC_ALL",      "TZ", "LD_LIBRARY_PATH",
+                                      "SPILLWAY_LOG", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"};
 
 // What the machine declares: an instance has as much of the box as its offer says, and accelerators that are not there.
 std::string ResourcesText(const Terms& terms) {
@@ -21,10 +21,14 @@ std::string ResourcesText(const Terms& terms) {
 
 std::map<std::string, std::string> PlaceholdersOf(const Instance& instance, const MachinePlace& place) {
   const WorkerSpec& worker = instance.request.worker;
-  return {{"instance_id", instance.id},       {"home", place.home},
-          {"metadata_url", place.metadata_url}, {"node_name", worker.node_name},
-          {"server", worker.server},          {"token_file", worker.token_file},
-          {"zone", instance.terms.zone},      {"region", instance.terms.region},
+  return {{"instance_id", instance.id},
+          {"home", place.home},
+          {"metadata_url", place.metadata_url},
+          {"node_name", worker.node_name},
+          {"server", worker.server},
+          {"token_file", worker.token_file},
+          {"zone", instance.terms.zone},
+          {"region", instance.terms.region},
           {"market", instance.terms.spot ? "spot" : "on_demand"}};
 }
 
@@ -62,24 +66,34 @@ absl::StatusOr<std::vector<std::string>> WorkerArgv(const Instance& instance, co
     }
     return argv;
   }
-  return std::vector<std::string>{
-      place.worker_path,
-      "--server", worker.server,
-      "--token-file", worker.token_file,
-      "--node-name", worker.node_name,
-      "--provider", worker.provider,
-      "--instance-id", instance.id,
-      "--home", place.home,
-      "--metadata-url", place.metadata_url,
-      "--notice-source", "aws",
-      "--zone", instance.terms.zone,
-      "--region", instance.terms.region,
-      "--market", instance.terms.spot ? "spot" : "on_demand",
-      "--resources", ResourcesText(instance.terms)};
+  return std::vector<std::string>{place.worker_path,
+                                  "--server",
+                                  worker.server,
+                                  "--token-file",
+                                  worker.token_file,
+                                  "--node-name",
+                                  worker.node_name,
+                                  "--provider",
+                                  worker.provider,
+                                  "--instance-id",
+                                  instance.id,
+                                  "--home",
+                                  place.home,
+                                  "--metadata-url",
+                                  place.metadata_url,
+                                  "--notice-source",
+                                  "aws",
+                                  "--zone",
+                                  instance.terms.zone,
+                                  "--region",
+                                  instance.terms.region,
+                                  "--market",
+                                  instance.terms.spot ? "spot" : "on_demand",
+                                  "--resources",
+                                  ResourcesText(instance.terms)};
 }
 
-std::vector<std::string> WorkerEnvironment(const Instance& instance, const std::map<std::string, std::string>& own_environment,
-                                           const std::string& marker) {
+std::vector<std::string> WorkerEnvironment(const Instance& instance, const std::map<std::string, std::string>& own_environment, const std::string& marker) {
   std::map<std::string, std::string> environment;
   for (const char* name : kInherited) {
     if (auto it = own_environment.find(name); it != own_environment.end()) environment[name] = it->second;

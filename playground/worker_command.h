@@ -22,8 +22,7 @@ absl::StatusOr<std::vector<std::string>> WorkerArgv(const Instance& instance, co
 
 // A fresh machine knows little: a few variables of the playground's own environment (paths and locale, never secrets), the request's env,
 // and SPILLWAY_PLAYGROUND_INSTANCE=marker, by which whatever outlives its monitor is found.
-std::vector<std::string> WorkerEnvironment(const Instance& instance, const std::map<std::string, std::string>& own_environment,
-                                           const std::string& marker);
+std::vector<std::string> WorkerEnvironment(const Instance& instance, const std::map<std::string, std::string>& own_environment, const std::string& marker);
 
 inline constexpr char kMarkerVariable[] = "SPILLWAY_PLAYGROUND_INSTANCE";
 

@@ -39,9 +39,9 @@ YamlMap::YamlMap(const YAML::Node& node, absl::string_view what, std::vector<std
     const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "";
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       const std::string nearest = NearestName(key, known);
-      errors->Add(entry.first, absl::StrCat("unknown key `", Printable(key), "` in ", what_,
-                                            nearest.empty() ? absl::StrCat("; known: ", absl::StrJoin(known, ", "))
-                                                            : absl::StrCat("; did you mean `", nearest, "`?")));
+      errors->Add(entry.first,
+                  absl::StrCat("unknown key `", Printable(key), "` in ", what_,
+                               nearest.empty() ? absl::StrCat("; known: ", absl::StrJoin(known, ", ")) : absl::StrCat("; did you mean `", nearest, "`?")));
     }
     if (!seen.insert(key).second) errors->Add(entry.first, absl::StrCat("key `", key, "` appears twice in ", what_));
   }

@@ -40,9 +40,7 @@ int64_t BilledMs(const BillingRule& rule, int64_t run_ms) {
 
 int64_t ChargeMicros(const BillingRule& rule, int64_t run_ms) { return PriceForMs(rule.price_micros_per_hour, BilledMs(rule, run_ms)); }
 
-int64_t ChargeBetweenMicros(const BillingRule& rule, int64_t from_ms, int64_t to_ms) {
-  return ChargeMicros(rule, to_ms) - ChargeMicros(rule, from_ms);
-}
+int64_t ChargeBetweenMicros(const BillingRule& rule, int64_t from_ms, int64_t to_ms) { return ChargeMicros(rule, to_ms) - ChargeMicros(rule, from_ms); }
 
 int64_t PaidUntilMs(const BillingRule& rule, int64_t run_ms) { return BilledMs(rule, run_ms); }
 
@@ -57,9 +55,7 @@ int64_t AffordableMs(const BillingRule& rule, int64_t budget_micros) {
   return affordable < rule.minimum_ms ? 0 : affordable;
 }
 
-int64_t AmortisedMicrosPerHour(int64_t fee_micros, int64_t term_ms) {
-  return Saturate((static_cast<Wide>(fee_micros) * kMsPerHour + term_ms - 1) / term_ms);
-}
+int64_t AmortisedMicrosPerHour(int64_t fee_micros, int64_t term_ms) { return Saturate((static_cast<Wide>(fee_micros) * kMsPerHour + term_ms - 1) / term_ms); }
 
 int64_t AmortisedBetweenMicros(int64_t fee_micros, int64_t term_ms, int64_t from_ms, int64_t to_ms) {
   return EarnedMicros(fee_micros, term_ms, to_ms) - EarnedMicros(fee_micros, term_ms, from_ms);

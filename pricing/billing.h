@@ -13,9 +13,9 @@ namespace spillway::pricing {
 
 // How a provider turns a running time into a bill: at least `minimum_ms`, then rounded up to whole increments.
 struct BillingRule {
-  int64_t increment_ms = 1'000;        // >= 1. An hour: 3'600'000; per second: 1'000; per millisecond: 1
-  int64_t minimum_ms = 0;              // >= 0. Applies once the machine ran at all
-  int64_t price_micros_per_hour = 0;   // >= 0
+  int64_t increment_ms = 1'000;       // >= 1. An hour: 3'600'000; per second: 1'000; per millisecond: 1
+  int64_t minimum_ms = 0;             // >= 0. Applies once the machine ran at all
+  int64_t price_micros_per_hour = 0;  // >= 0
   bool operator==(const BillingRule&) const = default;
 };
 

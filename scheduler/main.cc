@@ -156,8 +156,8 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
   RETURN_IF_ERROR(WritePort(home, "worker", worker_server->port()));
   RETURN_IF_ERROR(WritePort(home, "http", http_server->port()));
   RETURN_IF_ERROR(WritePort(home, "user", user_server->port()));
-  LOG(INFO) << "spillwayd " << kVersion << ", cluster " << surroundings.cluster_uuid << ": users on " << user_server->port() << ", workers on " << worker_server->port()
-            << ", http on " << http_server->port();
+  LOG(INFO) << "spillwayd " << kVersion << ", cluster " << surroundings.cluster_uuid << ": users on " << user_server->port() << ", workers on "
+            << worker_server->port() << ", http on " << http_server->port();
 
   WaitForStop(signals);
 
@@ -172,8 +172,8 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
 absl::Status Verify(const std::string& home) {
   ASSIGN_OR_RETURN(const std::unique_ptr<store::SqliteStore> store, store::SqliteStore::Open({.path = JoinPath(home, "data/spillway.db")}));
   ASSIGN_OR_RETURN(const engine::Verified verified, engine::Verify(store.get()));
-  std::cout << verified.events << " events after turn " << verified.from_seq << " replay to the stored state of turn " << verified.last_seq << ", byte for byte ("
-            << verified.snapshots << " snapshots compared)\n";
+  std::cout << verified.events << " events after turn " << verified.from_seq << " replay to the stored state of turn " << verified.last_seq
+            << ", byte for byte (" << verified.snapshots << " snapshots compared)\n";
   return absl::OkStatus();
 }
 
@@ -189,7 +189,8 @@ int main(int argc, char** argv) {
   app.add_option("--home", home, "where everything lives (default: SPILLWAY_HOME, or ~/.spillway)");
   app.add_option("--config", config, "configuration (default: HOME/config.yaml where there is one)");
   app.add_flag("--verify", verify, "replay the stored events and compare with the stored rows, then exit");
-  app.add_option("--log-level", log_level, "debug, info, warning or error (default: SPILLWAY_LOG, or info)")->check(CLI::IsMember(std::vector<std::string>{"debug", "info", "warning", "error"}));
+  app.add_option("--log-level", log_level, "debug, info, warning or error (default: SPILLWAY_LOG, or info)")
+      ->check(CLI::IsMember(std::vector<std::string>{"debug", "info", "warning", "error"}));
   app.set_version_flag("--version", absl::StrCat("spillwayd ", kVersion));
   app.footer(kFooter);
   try {

@@ -12,12 +12,12 @@
 namespace spillway {
 
 struct Settings {
-  std::string home;               // absolute
-  std::string store_path;         // absolute: checkpoints/ and logs/ are below it
+  std::string home;        // absolute
+  std::string store_path;  // absolute: checkpoints/ and logs/ are below it
   std::string user_address, worker_address, http_address;
   engine::Options engine;
   std::vector<v1::ProviderConfig> providers;
-  core::Configure configure;      // reservations filled; providers and cluster come at start
+  core::Configure configure;  // reservations filled; providers and cluster come at start
 };
 
 // `config` "" means HOME/config.yaml where there is one, else the defaults (one static provider). INVALID_ARGUMENT names file, line and the nearest valid key.

@@ -17,8 +17,8 @@ namespace spillway::sim {
 struct Manifest {
   AttemptId attempt;
   int64_t step = 0;
-  uint64_t work = 0;           // after `step` steps
-  std::string path, parent;    // relative to the checkpoint root; parent: what its attempt resumed from or saved before
+  uint64_t work = 0;         // after `step` steps
+  std::string path, parent;  // relative to the checkpoint root; parent: what its attempt resumed from or saved before
   std::string job_uid, sha256;
   int64_t bytes = 0;
   int64_t published_ms = 0;
@@ -31,7 +31,7 @@ class CheckpointStore {
  public:
   CheckpointStore(World* world, Observer* observer) : world_(world), observer_(observer) {}
 
-  void Publish(Manifest manifest);          // the commit point; an equal path is written once
+  void Publish(Manifest manifest);  // the commit point; an equal path is written once
   void Damage(const std::string& path);
   const Manifest* Find(const std::string& path) const;
   // What lies in an attempt's directory, by step.
@@ -49,7 +49,7 @@ class CheckpointStore {
   World* const world_;
   Observer* const observer_;
   std::map<std::string, Manifest> manifests_;
-  std::vector<std::string> published_;      // in the order of time
+  std::vector<std::string> published_;  // in the order of time
   int64_t cut_until_ms_ = 0;
 };
 

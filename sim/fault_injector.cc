@@ -130,7 +130,7 @@ void FaultInjector::CutTheStore() {
 }
 
 void FaultInjector::DamageACheckpoint() {
-  std::vector<std::string> hurt;   // what some task would resume from now
+  std::vector<std::string> hurt;  // what some task would resume from now
   if (targets_.host->up() && rng_.Chance(0.6)) {
     for (const auto& [id, live] : targets_.host->engine()->state().jobs) {
       for (const auto& [index, task] : live.tasks) {

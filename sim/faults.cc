@@ -58,7 +58,7 @@ FaultPlan FaultPlan::Draw(uint64_t seed) {
   r.worker_dies = swarm.Chance(0.2, 6);
   r.supervisor_dies = swarm.Chance(0.1, 3);
   r.machine_freezes = swarm.Coin(0.3) ? swarm.Chance(0.1, 3) : 0;
-  r.disk_lost = swarm.Chance(0.1, 0.8);   // a share of machine deaths
+  r.disk_lost = swarm.Chance(0.1, 0.8);  // a share of machine deaths
   r.all_links_cut = swarm.Chance(0.1, 2);
   r.store_cut = swarm.Chance(0.2, 4);
   r.damage = swarm.Coin(0.4) ? swarm.Chance(0.5, 20) : 0;
@@ -97,14 +97,19 @@ std::string FaultPlan::ToString() const {
     if (value > 0) absl::StrAppend(&text, ", ", name, " ", value);
   };
   const Faults& f = faults;
-  add("latency_ms_max", static_cast<double>(f.latency_ms_max)), add("duplicated", f.duplicated), add("worker_dies", f.worker_dies), add("staging_fails", f.staging_fails);
-  add("launch_fails", f.launch_fails), add("late_write", f.late_write), add("look_fails", f.look_fails), add("refuses", f.refuses), add("throttles", f.throttles);
-  add("request_lost", f.request_lost), add("reply_lost", f.reply_lost), add("never_boots", f.never_boots), add("list_lag_ms_max", static_cast<double>(f.list_lag_ms_max));
+  add("latency_ms_max", static_cast<double>(f.latency_ms_max)), add("duplicated", f.duplicated), add("worker_dies", f.worker_dies),
+      add("staging_fails", f.staging_fails);
+  add("launch_fails", f.launch_fails), add("late_write", f.late_write), add("look_fails", f.look_fails), add("refuses", f.refuses),
+      add("throttles", f.throttles);
+  add("request_lost", f.request_lost), add("reply_lost", f.reply_lost), add("never_boots", f.never_boots),
+      add("list_lag_ms_max", static_cast<double>(f.list_lag_ms_max));
   add("commit_ms_max", static_cast<double>(f.commit_ms_max));
   const Rates& r = rates;
   add("stream_breaks/h", r.stream_breaks), add("link_cuts/h", r.link_cuts), add("machine_dies/h", r.machine_dies), add("worker_dies/h", r.worker_dies);
-  add("supervisor_dies/h", r.supervisor_dies), add("machine_freezes/h", r.machine_freezes), add("all_links_cut/h", r.all_links_cut), add("store_cut/h", r.store_cut);
-  add("damage/h", r.damage), add("cloud_cut/h", r.cloud_cut), add("strays/h", r.strays), add("scheduler_dies/h", r.scheduler_dies), add("engine_stalls/h", r.engine_stalls);
+  add("supervisor_dies/h", r.supervisor_dies), add("machine_freezes/h", r.machine_freezes), add("all_links_cut/h", r.all_links_cut),
+      add("store_cut/h", r.store_cut);
+  add("damage/h", r.damage), add("cloud_cut/h", r.cloud_cut), add("strays/h", r.strays), add("scheduler_dies/h", r.scheduler_dies),
+      add("engine_stalls/h", r.engine_stalls);
   add("disk_full/h", r.disk_full), add("clock_set/h", r.clock_set), add("drains/h", r.drains), add("preempts/h", r.preempts), add("cancels/h", r.cancels);
   add("rate_ppm_max", static_cast<double>(rate_ppm_max)), add("power_losses", power_losses ? 1 : 0);
   return text;

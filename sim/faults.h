@@ -16,13 +16,13 @@ struct Faults {
   int64_t latency_ms_max = 20;
   double duplicated = 0;
   // Nodes.
-  double worker_dies = 0;            // at each output
+  double worker_dies = 0;  // at each output
   double staging_fails = 0, launch_fails = 0;
   int64_t staging_ms_max = 500;
-  double late_write = 0;             // a checkpoint cut off by its writer's death lands all the same, later
-  double look_fails = 0;             // the store does not answer a question
+  double late_write = 0;  // a checkpoint cut off by its writer's death lands all the same, later
+  double look_fails = 0;  // the store does not answer a question
   // Cloud.
-  bool reclaims = false;             // the spot market takes machines back
+  bool reclaims = false;  // the spot market takes machines back
   double refuses = 0, throttles = 0, request_lost = 0, reply_lost = 0, never_boots = 0, bill_unknown = 0, false_notice = 0;
   int64_t api_ms_max = 300, boot_ms_max = 40'000, shutdown_ms_max = 2'000, list_lag_ms_max = 0;
   // Users: a request or its answer is lost.
@@ -42,9 +42,9 @@ struct Rates {  // per hour; of each node or of the whole
 struct FaultPlan {
   Faults faults;
   Rates rates;
-  int64_t storm_ms = 0;              // then the world heals
-  int64_t rate_ppm_max = 0;          // of machines' clocks
-  bool power_losses = false;         // the scheduler's disk forgets what was not synced, with torn writes; else only its process dies
+  int64_t storm_ms = 0;       // then the world heals
+  int64_t rate_ppm_max = 0;   // of machines' clocks
+  bool power_losses = false;  // the scheduler's disk forgets what was not synced, with torn writes; else only its process dies
   int64_t static_nodes = 3;
   int64_t jobs = 10;
   bool spot = false, lingering_notice = false;

@@ -9,8 +9,8 @@
 namespace spillway::sim {
 
 std::string JobPlan::ToSpec() const {
-  return absl::StrCat("plan ", total_steps, " ", step_ms, " ", save_every, " ", save_ms, " ", static_cast<int>(on_term), " ", reports_checkpoints ? 1 : 0, " ", fail_at_step,
-                      " ", fail_attempts, " ", ask_at_step);
+  return absl::StrCat("plan ", total_steps, " ", step_ms, " ", save_every, " ", save_ms, " ", static_cast<int>(on_term), " ", reports_checkpoints ? 1 : 0, " ",
+                      fail_at_step, " ", fail_attempts, " ", ask_at_step);
 }
 
 absl::StatusOr<JobPlan> JobPlan::FromSpec(absl::string_view spec) {

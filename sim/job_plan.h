@@ -17,15 +17,15 @@ struct JobPlan {
     kDie = 2,         // by the signal
     kIgnore = 3,      // until it is killed
   };
-  int64_t total_steps = 100;     // 0: never ends by itself
+  int64_t total_steps = 100;  // 0: never ends by itself
   int64_t step_ms = 1'000;
-  int64_t save_every = 10;       // steps; 0: never
+  int64_t save_every = 10;  // steps; 0: never
   int64_t save_ms = 500;
   OnTerm on_term = OnTerm::kSave;
   bool reports_checkpoints = true;  // on its socket; else only a look into the store finds them
-  int64_t fail_at_step = 0;      // exits 1 there, 0: nowhere,
-  int64_t fail_attempts = 0;     // in attempts up to this one
-  int64_t ask_at_step = 0;       // exits 85 when it first passes this step in an attempt; 0: never
+  int64_t fail_at_step = 0;         // exits 1 there, 0: nowhere,
+  int64_t fail_attempts = 0;        // in attempts up to this one
+  int64_t ask_at_step = 0;          // exits 85 when it first passes this step in an attempt; 0: never
 
   std::string ToSpec() const;
   static absl::StatusOr<JobPlan> FromSpec(absl::string_view spec);

@@ -41,10 +41,10 @@ class MachineClock {
   World* const world_;
   const int64_t zero_ms_, rate_ppm_;
   const int64_t since_ms_;
-  int64_t frozen_ms_ = 0;        // in all, up to the last thaw
+  int64_t frozen_ms_ = 0;  // in all, up to the last thaw
   int64_t frozen_at_ms_ = 0;
   bool frozen_ = false;
-  std::deque<Held> held_;        // came due while frozen
+  std::deque<Held> held_;  // came due while frozen
 };
 
 }  // namespace spillway::sim

@@ -177,7 +177,8 @@ void Network::BreakStreams(const std::string& link) {
   for (const auto& [id, stream] : streams_) {
     if (stream->link == link && !stream->broken) hers.push_back(id);
   }
-  for (const StreamId id : hers) Break(Find(id), "the stream broke", rng_.Between(1, 3'000), rng_.Chance(0.2) ? rng_.Between(3'000, 40'000) : rng_.Between(1, 3'000));
+  for (const StreamId id : hers)
+    Break(Find(id), "the stream broke", rng_.Between(1, 3'000), rng_.Chance(0.2) ? rng_.Between(3'000, 40'000) : rng_.Between(1, 3'000));
 }
 
 void Network::Cut(const std::string& link, bool up, bool down) {

@@ -60,21 +60,28 @@ class Network {
  private:
   struct Link {
     bool up_cut = false, down_cut = false;
-    int64_t cuts = 0;          // numbers them
+    int64_t cuts = 0;  // numbers them
   };
   enum class Kind { kOpen, kFrame, kClosed };
-  struct Up { Kind kind; worker::WorkerFrame frame; };
-  struct Down { Kind kind; worker::SchedulerFrame frame; std::string why; };
+  struct Up {
+    Kind kind;
+    worker::WorkerFrame frame;
+  };
+  struct Down {
+    Kind kind;
+    worker::SchedulerFrame frame;
+    std::string why;
+  };
   template <typename Message>
   struct Pipe {
-    std::deque<Message> waiting;   // behind a cut, or not due yet
-    int64_t last_at_ms = 0;        // arrival of the newest: no frame overtakes another
+    std::deque<Message> waiting;  // behind a cut, or not due yet
+    int64_t last_at_ms = 0;       // arrival of the newest: no frame overtakes another
     bool pumping = false;
   };
   struct Stream {
     StreamId id;
     std::string link;
-    NodeEnd* node;                 // null: gone
+    NodeEnd* node;  // null: gone
     bool open_at_node = true, open_at_scheduler = false;
     bool broken = false;
     Pipe<Up> up;

@@ -22,11 +22,11 @@ struct ProcessFact {
   AttemptId attempt;
   const SimNode* node = nullptr;
   std::vector<int> devices;
-  std::string resume_path;        // what it was told
+  std::string resume_path;  // what it was told
   int64_t began_ms = 0;
-  bool completed = false;         // it did all its steps
+  bool completed = false;  // it did all its steps
   uint64_t work = 0;
-  bool exited = false;            // by itself, with
+  bool exited = false;  // by itself, with
   int64_t exit_code = 0;
 };
 
@@ -41,7 +41,7 @@ class Observer {
   // The scheduler. Every durable turn once, in order, also those that a crash left behind without anybody having been told.
   virtual void TurnMade(const core::State& state, const core::Soft& soft, const core::Policy& policy, int64_t now_ms) {}
   virtual void TurnDurable(const store::Batch& batch) {}
-  virtual void Restarted(const core::State& state) {}   // loaded from the store, before the first turn
+  virtual void Restarted(const core::State& state) {}  // loaded from the store, before the first turn
   virtual void SealListed(AttemptId attempt) {}
 
   // Nodes.

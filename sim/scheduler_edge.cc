@@ -63,9 +63,7 @@ worker::Offer OfferOf(const engine::OfferOrder& order) {
   return offer;
 }
 
-worker::Stop StopOf(const engine::StopOrder& order) {
-  return {order.attempt, order.stop.cause, order.stop.initiator, order.stop.grace_ms, order.stop.reason};
-}
+worker::Stop StopOf(const engine::StopOrder& order) { return {order.attempt, order.stop.cause, order.stop.initiator, order.stop.grace_ms, order.stop.reason}; }
 
 }  // namespace
 

@@ -35,7 +35,7 @@ class SchedulerEdge final : public SchedulerEnd, public engine::SessionSink {
   struct Session {
     StreamId stream = 0;
     bool greeted = false;
-    std::set<std::string> specs;       // sent
+    std::set<std::string> specs;  // sent
   };
   Session* Find(int64_t session);
   void Send(int64_t session, worker::SchedulerFrame frame);

@@ -61,7 +61,7 @@ class SchedulerHost {
     HostClock* clock = nullptr;
     core::Configure configuration;
     std::function<Sinks()> make_sinks;
-    std::function<void()> began, died;      // the port listens; it does not
+    std::function<void()> began, died;  // the port listens; it does not
   };
   SchedulerHost(Surroundings around, engine::Options options);
 
@@ -78,7 +78,7 @@ class SchedulerHost {
   // `back_in_ms` after its death it starts again.
   void Die(DeathAt when, bool power_loss, int64_t back_in_ms);
   void CallOffDeath() { death_.reset(); }
-  void Stall(int64_t ms);                   // its engine thread does not run
+  void Stall(int64_t ms);  // its engine thread does not run
   void SetDiskFull(bool full);
 
   // From the process's other threads. Nothing happens when it is down (nobody listens).
@@ -103,8 +103,8 @@ class SchedulerHost {
   store::SqliteStore* store_ = nullptr;
   std::optional<engine::TurnClock> turn_clock_;
   std::vector<std::function<void(engine::Engine*)>> inbox_;
-  std::vector<std::pair<int64_t, absl::Status>> commits_;   // what the store thread told the engine's
-  std::deque<store::Batch> batches_;                        // made, not committed for certain
+  std::vector<std::pair<int64_t, absl::Status>> commits_;  // what the store thread told the engine's
+  std::deque<store::Batch> batches_;                       // made, not committed for certain
   bool committing_ = false;
   int64_t turn_at_ms_ = std::numeric_limits<int64_t>::max();
   int64_t stalled_until_ms_ = 0;

@@ -8,13 +8,18 @@
 namespace spillway::sim {
 namespace {
 
-constexpr int64_t kTimeoutMs = 15'000;   // of a call, at the caller
+constexpr int64_t kTimeoutMs = 15'000;  // of a call, at the caller
 
 }  // namespace
 
 SimCloud::SimCloud(World* world, Observer* observer, const Faults* faults, std::string provider, std::vector<Market> markets,
                    std::function<std::unique_ptr<SimNode>(const Instance&)> make_machine)
-    : world_(world), observer_(observer), faults_(faults), provider_(std::move(provider)), markets_(std::move(markets)), make_machine_(std::move(make_machine)),
+    : world_(world),
+      observer_(observer),
+      faults_(faults),
+      provider_(std::move(provider)),
+      markets_(std::move(markets)),
+      make_machine_(std::move(make_machine)),
       rng_(world->Luck("cloud " + provider_)) {}
 
 int64_t SimCloud::living() const {

@@ -22,16 +22,16 @@ namespace spillway::sim {
 struct Instance {
   std::string id, name, token;
   core::Offer offer;
-  int64_t created_ms = 0;        // bills from here
-  int64_t ended_ms = 0;          // to here; 0: it lives
+  int64_t created_ms = 0;  // bills from here
+  int64_t ended_ms = 0;    // to here; 0: it lives
   bool reclaimed = false;
   std::string reason;
-  int64_t billed_micros = 0;     // once it has ended
-  bool bill_is_late = false;     // its final bill is not shown in listings
-  int64_t notice_ms = 0;         // true time of the announced reclaim; 0: none
+  int64_t billed_micros = 0;  // once it has ended
+  bool bill_is_late = false;  // its final bill is not shown in listings
+  int64_t notice_ms = 0;      // true time of the announced reclaim; 0: none
   int64_t notice_given_ms = 0;
   bool ending = false;
-  bool stray = false;            // nobody here asked for it
+  bool stray = false;  // nobody here asked for it
   std::unique_ptr<SimNode> machine;
 };
 
@@ -40,7 +40,7 @@ class SimCloud {
   struct Market {
     core::Offer offer;
     SpotModel spot = SpotModel::Never();
-    bool lingers = false;        // notices are given, and sometimes nothing follows
+    bool lingers = false;  // notices are given, and sometimes nothing follows
   };
   SimCloud(World* world, Observer* observer, const Faults* faults, std::string provider, std::vector<Market> markets,
            std::function<std::unique_ptr<SimNode>(const Instance&)> make_machine);
@@ -62,7 +62,7 @@ class SimCloud {
   // An instance that carries our tag and that nobody here asked for.
   void MakeStray();
   void CutUntil(int64_t true_ms) { cut_until_ms_ = true_ms; }
-  SimNode* AnyMachine(Rng* rng) const;   // nullptr: none is on
+  SimNode* AnyMachine(Rng* rng) const;  // nullptr: none is on
 
  private:
   template <typename T>
@@ -82,9 +82,9 @@ class SimCloud {
   const std::vector<Market> markets_;
   const std::function<std::unique_ptr<SimNode>(const Instance&)> make_machine_;
   Rng rng_;
-  std::map<std::string, std::unique_ptr<Instance>> instances_;   // by id, ended ones too
+  std::map<std::string, std::unique_ptr<Instance>> instances_;  // by id, ended ones too
   std::map<std::string, std::string> by_token_;
-  std::map<std::string, int64_t> made_;                          // by offer
+  std::map<std::string, int64_t> made_;  // by offer
   int64_t cut_until_ms_ = 0;
 };
 

@@ -130,7 +130,11 @@ void CloudRunner::ListInstances() {
     if (setup_.hooks->orphans_unseen && setup_.host->up()) {
       const core::State& state = setup_.host->engine()->state();
       auto& rows = listing->instances;
-      rows.erase(std::remove_if(rows.begin(), rows.end(), [&](const auto& row) { return state.index.node_by_name.count({cloud_->provider(), row.name}) == 0; }), rows.end());
+      rows.erase(std::remove_if(rows.begin(), rows.end(),
+                                [&](const auto& row) {
+                                  return state.index.node_by_name.count({cloud_->provider(), row.name}) == 0;
+                                }),
+                 rows.end());
     }
     setup_.host->Post(*std::move(listing), nullptr);
     Done();

@@ -38,7 +38,7 @@ class CloudRunner {
   };
   void Wake(int64_t at_ms);
   void Work();
-  void Done();                  // of the call that was under way
+  void Done();  // of the call that was under way
   void CreateOne(NodeId node);
   void TerminateOne(NodeId node);
   void ListOffers();

@@ -66,7 +66,8 @@ void SimNode::StartSupervisor() {
     return;
   }
   SimSupervisor::Surroundings around{around_.world, &clock_, !around_.bugs->lease_not_obeyed};
-  supervisor_ = std::make_unique<SimSupervisor>(around, absl::StrCat(setup_.name, "/", setup_.instance_id, "/boot-", ++boots_), std::exchange(disk_.journal, {}));
+  supervisor_ =
+      std::make_unique<SimSupervisor>(around, absl::StrCat(setup_.name, "/", setup_.instance_id, "/boot-", ++boots_), std::exchange(disk_.journal, {}));
   Meet();
 }
 
@@ -96,7 +97,8 @@ void SimNode::StartWorker() {
   config.node.resources.memory_bytes = setup_.capacity.memory_bytes;
   config.node.resources.disk_bytes = setup_.capacity.disk_bytes;
   if (setup_.capacity.gpu_count > 0) {
-    config.node.resources.accelerators.push_back({setup_.capacity.gpu_model, setup_.capacity.gpu_count, setup_.capacity.gpu_memory_bytes, setup_.capacity.gpu_simulated});
+    config.node.resources.accelerators.push_back(
+        {setup_.capacity.gpu_model, setup_.capacity.gpu_count, setup_.capacity.gpu_memory_bytes, setup_.capacity.gpu_simulated});
   }
   config.node.cluster_uuid = disk_.cluster_uuid;
   config.node.node_id = disk_.node_id;

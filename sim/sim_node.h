@@ -32,8 +32,8 @@ struct NodeSetup {
 
 // Test-only: how a planted bug makes the worker's surroundings wrong.
 struct NodeBugs {
-  bool lease_from_receipt = false;     // the lease is counted from when its acknowledgement came
-  bool lease_not_obeyed = false;       // the supervisor lets attempts run on
+  bool lease_from_receipt = false;  // the lease is counted from when its acknowledgement came
+  bool lease_not_obeyed = false;    // the supervisor lets attempts run on
 };
 
 class SimNode final : public NodeEnd {
@@ -45,7 +45,7 @@ class SimNode final : public NodeEnd {
     Observer* observer = nullptr;
     const Faults* faults = nullptr;
     const NodeBugs* bugs = nullptr;
-    std::function<void(SimNode*)> left;   // the worker exited for good: what happens to the machine is its owner's affair
+    std::function<void(SimNode*)> left;  // the worker exited for good: what happens to the machine is its owner's affair
   };
   SimNode(Surroundings around, NodeSetup setup);
 
@@ -60,13 +60,13 @@ class SimNode final : public NodeEnd {
   int64_t LeaseEndTrueMs() const;
 
   void PowerOn();
-  void PowerOff();                        // everything on it is gone at once
-  void LoseDisk() { disk_ = {}; }         // only while it is off
+  void PowerOff();                 // everything on it is gone at once
+  void LoseDisk() { disk_ = {}; }  // only while it is off
   void WorkerDies(int64_t back_in_ms);
-  void WorkerComesBack(int64_t in_ms);    // after it left for good
+  void WorkerComesBack(int64_t in_ms);  // after it left for good
   void SupervisorDies(int64_t back_in_ms);
   void Freeze(int64_t ms);
-  void Notice(int64_t in_ms, const std::string& source, bool advisory);   // its metadata says so
+  void Notice(int64_t in_ms, const std::string& source, bool advisory);  // its metadata says so
 
   // NodeEnd
   void StreamFrame(StreamId stream, const worker::SchedulerFrame& frame) override;
@@ -92,10 +92,10 @@ class SimNode final : public NodeEnd {
 
   void StartSupervisor();
   void StartWorker();
-  void Meet();                            // worker and supervisor find each other
+  void Meet();  // worker and supervisor find each other
   void Hand(const worker::Input& input);
   void ArmTick();
-  void Later(int64_t ms, worker::Input input);   // to this life of the worker
+  void Later(int64_t ms, worker::Input input);  // to this life of the worker
   std::shared_ptr<SimProcess> MakeProcess(const worker::Offer& offer, const JobPlan& plan);
   worker::CheckpointFound FoundOf(const Manifest& manifest) const;
 
@@ -125,7 +125,7 @@ class SimNode final : public NodeEnd {
   Disk disk_;
   bool powered_ = false, ever_frozen_ = false;
   int64_t boots_ = 0;
-  Life life_;                             // of the machine, from power on to power off
+  Life life_;  // of the machine, from power on to power off
   std::unique_ptr<SimSupervisor> supervisor_;
   std::unique_ptr<Worker> worker_;
   std::vector<std::shared_ptr<SimProcess>> processes_;

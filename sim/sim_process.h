@@ -25,7 +25,7 @@ struct ProcessSetup {
 
 // How it ended, as its supervisor sees it.
 struct ProcessEnd {
-  bool exited = false;       // else a signal
+  bool exited = false;  // else a signal
   int64_t exit_code = 0, signal = 0;
   bool said_completed = false;
 };
@@ -43,10 +43,10 @@ class SimProcess {
   SimProcess(World* world, MachineClock* clock, CheckpointStore* store, Observer* observer, const SimNode* node, uint64_t luck, ProcessSetup setup);
 
   void Begin(ProcessWatch watch);
-  void Leave() { watch_ = {}; }   // its supervisor died; it goes on
+  void Leave() { watch_ = {}; }  // its supervisor died; it goes on
   void Term();
-  void Kill();                    // gone in a moment, or in a few when it hangs in the kernel
-  void PowerOff();                // gone now, and nobody is told but the observer
+  void Kill();      // gone in a moment, or in a few when it hangs in the kernel
+  void PowerOff();  // gone now, and nobody is told but the observer
   bool alive() const { return alive_; }
   const AttemptId& attempt() const { return setup_.attempt; }
 
@@ -73,7 +73,7 @@ class SimProcess {
   ProcessWatch watch_;
   Rng rng_;
   Life life_;
-  int64_t plan_ = 0;              // only the newest plan happens
+  int64_t plan_ = 0;  // only the newest plan happens
   ProcessFact fact_;
   bool alive_ = false, stepping_ = false, saving_ = false, killed_ = false, term_ = false;
   int64_t exit_after_save_ = -1;  // code

@@ -11,7 +11,8 @@ using supervisor::LeaseStage;
 
 }  // namespace
 
-SimSupervisor::SimSupervisor(Surroundings around, std::string boot_id, const std::vector<JournalEntry>& journal) : around_(around), boot_id_(std::move(boot_id)) {
+SimSupervisor::SimSupervisor(Surroundings around, std::string boot_id, const std::vector<JournalEntry>& journal)
+    : around_(around), boot_id_(std::move(boot_id)) {
   for (const JournalEntry& entry : journal) {
     frames::ExitFacts facts = entry.facts;
     if (!entry.ended) {
@@ -74,10 +75,10 @@ frames::Inventory SimSupervisor::Inventory() const {
   for (const auto& [key, row] : rows_) {
     frames::InventoryItem item;
     item.attempt = row->ref;
-    item.state = row->ended                             ? AttemptState::kEnded
-                 : row->signalled || row->facts.killed  ? AttemptState::kStopping
-                 : row->started                         ? AttemptState::kRunning
-                                                        : AttemptState::kStarting;
+    item.state = row->ended                            ? AttemptState::kEnded
+                 : row->signalled || row->facts.killed ? AttemptState::kStopping
+                 : row->started                        ? AttemptState::kRunning
+                                                       : AttemptState::kStarting;
     item.progress = row->progress;
     item.checkpoints = row->facts.checkpoints;
     item.stop_cause = row->facts.stop_cause;
@@ -92,7 +93,8 @@ void SimSupervisor::Ack(uint64_t number) {
   for (const std::string& key : events_.Ack(number)) {
     rows_.erase(key);
     adopted_facts_.erase(key);
-    adopted_.erase(std::remove_if(adopted_.begin(), adopted_.end(), [&](const frames::InventoryItem& item) { return item.attempt.key == key; }), adopted_.end());
+    adopted_.erase(std::remove_if(adopted_.begin(), adopted_.end(), [&](const frames::InventoryItem& item) { return item.attempt.key == key; }),
+                   adopted_.end());
   }
 }
 

@@ -31,7 +31,7 @@ class SimSupervisor {
   struct Surroundings {
     World* world = nullptr;
     MachineClock* clock = nullptr;
-    bool obeys_lease = true;           // false: a planted bug
+    bool obeys_lease = true;  // false: a planted bug
   };
   // What the journal says is over, except what ended already, was lost with the life before.
   SimSupervisor(Surroundings around, std::string boot_id, const std::vector<JournalEntry>& journal);
@@ -43,14 +43,15 @@ class SimSupervisor {
   const std::string& boot_id() const { return boot_id_; }
 
   // The commands of frames.h. `make` gives the process once the start is accepted.
-  absl::Status Start(const frames::AttemptRef& attempt, std::string tag, int64_t grace_ms, int64_t total_steps, const std::function<std::shared_ptr<SimProcess>()>& make);
+  absl::Status Start(const frames::AttemptRef& attempt, std::string tag, int64_t grace_ms, int64_t total_steps,
+                     const std::function<std::shared_ptr<SimProcess>()>& make);
   void Stop(const frames::Stop& stop);
   void Kill(const frames::Kill& kill);
   void Notice(const frames::Notice& notice);
   void Renew(const frames::Renew& renew);
   void Ack(uint64_t number);
 
-  int64_t lease_end_ms() const { return lease_.end_ms(); }   // on the machine's clock; 0: none
+  int64_t lease_end_ms() const { return lease_.end_ms(); }  // on the machine's clock; 0: none
   bool idle() const { return living_ == 0; }
 
  private:
@@ -87,7 +88,7 @@ class SimSupervisor {
   const Surroundings around_;
   const std::string boot_id_;
   Life life_;
-  std::map<std::string, std::unique_ptr<Row>> rows_;   // by key, until the end is acked
+  std::map<std::string, std::unique_ptr<Row>> rows_;  // by key, until the end is acked
   std::vector<frames::InventoryItem> adopted_;
   std::map<std::string, frames::ExitFacts> adopted_facts_;
   size_t living_ = 0;

@@ -157,7 +157,8 @@ void Simulation::MakeCloud() {
                          SpotModel::MeanLifetime(plan_.spot_mean_ms, SpotSeed(options_.seed, name)), plan_.lingering_notice});
     }
   }
-  cloud_ = std::make_unique<SimCloud>(&world_, observer_, &faults_, kCloudName, std::move(markets), [this](const Instance& instance) { return MakeMachine(instance); });
+  cloud_ = std::make_unique<SimCloud>(&world_, observer_, &faults_, kCloudName, std::move(markets),
+                                      [this](const Instance& instance) { return MakeMachine(instance); });
 }
 
 void Simulation::PlanJobs() {
@@ -232,8 +233,10 @@ std::string Simulation::WhatIsLeft() const {
   for (const auto& [id, live] : state.jobs) {
     for (const auto& [index, task] : live.tasks) {
       absl::StrAppend(&left, "task ", task.id.ToString(), " ", std::string(Name(task.state)));
-      if (task.attempt) absl::StrAppend(&left, " @", task.attempt->number, " ", std::string(Name(task.attempt->state)), " on node ", task.attempt->members.at(0).node);
-      for (const core::Why& why : core::Explain(state, host_->engine()->soft(), plan_.policy, task.id, state.meta.now_ms)) absl::StrAppend(&left, " (", why.message, ")");
+      if (task.attempt)
+        absl::StrAppend(&left, " @", task.attempt->number, " ", std::string(Name(task.attempt->state)), " on node ", task.attempt->members.at(0).node);
+      for (const core::Why& why : core::Explain(state, host_->engine()->soft(), plan_.policy, task.id, state.meta.now_ms))
+        absl::StrAppend(&left, " (", why.message, ")");
       absl::StrAppend(&left, "; ");
     }
     if (live.job.next_index < live.job.task_count) absl::StrAppend(&left, "job ", id, " has tasks that never began; ");
@@ -242,7 +245,8 @@ std::string Simulation::WhatIsLeft() const {
     if (node.owned) absl::StrAppend(&left, "node ", id, " ", node.name, " ", std::string(Name(node.state)), " ", node.instance_id, " (", node.reason, "); ");
   }
   for (const auto& [id, instance] : cloud_->instances()) {
-    if (instance->ended_ms == 0) absl::StrAppend(&left, "instance ", id, " ", instance->name, " lives", instance->machine->in_session() ? " in a session; " : "; ");
+    if (instance->ended_ms == 0)
+      absl::StrAppend(&left, "instance ", id, " ", instance->name, " lives", instance->machine->in_session() ? " in a session; " : "; ");
   }
   for (const auto& node : static_nodes_) {
     if (!node->in_session()) absl::StrAppend(&left, node->name(), node->powered() ? " has no session; " : " is off; ");

@@ -18,7 +18,7 @@ namespace spillway::sim {
 
 struct SimOptions {
   uint64_t seed = 1;
-  std::optional<FaultPlan> plan;                  // unset: drawn from the seed
+  std::optional<FaultPlan> plan;  // unset: drawn from the seed
   Hooks hooks;
   std::string* trace = nullptr;
   // A disk that can lose power; empty: memory, which cannot.
@@ -26,10 +26,10 @@ struct SimOptions {
 };
 
 struct SimResult {
-  std::string failure;                            // "": every promise held
+  std::string failure;  // "": every promise held
   std::map<std::string, int64_t> reached;
   std::string plan;
-  std::string chain_hash;                         // of the last event record: the fingerprint of the run
+  std::string chain_hash;  // of the last event record: the fingerprint of the run
   int64_t turns = 0, steps = 0, simulated_ms = 0, jobs = 0;
 };
 
@@ -61,7 +61,7 @@ class Simulation {
   World world_;
   Observer* const observer_;
   Rng rng_;
-  Faults faults_;                                 // calm once healed
+  Faults faults_;  // calm once healed
   Network network_;
   CheckpointStore store_;
   std::unique_ptr<SimDisk> disk_;

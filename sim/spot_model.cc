@@ -16,9 +16,7 @@ constexpr int64_t kLifetimeMsMax = 100LL * 365 * 24 * 3'600'000;  // a century: 
 constexpr int64_t kGapSecondsMax = 366LL * 24 * 3600;
 constexpr size_t kTraceTicksMax = 10'000'000;
 
-absl::Status Refused(absl::string_view origin, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(origin, ": ", what));
-}
+absl::Status Refused(absl::string_view origin, absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat(origin, ": ", what)); }
 
 }  // namespace
 
@@ -78,8 +76,7 @@ SpotModel SpotModel::FromTrace(SpotTrace trace, int64_t offset_ms) {
 
 std::optional<int64_t> SpotModel::GoneAtMs(int64_t ordinal, int64_t created_ms) const {
   switch (kind_) {
-    case Kind::kNever:
-      return std::nullopt;
+    case Kind::kNever: return std::nullopt;
     case Kind::kMean: {
       // Inverse of the exponential distribution. Unit() is in [0, 1), so the logarithm's argument is in (0, 1].
       const double unit = Rng(seed_).Fork(static_cast<uint64_t>(ordinal)).Unit();
@@ -89,8 +86,7 @@ std::optional<int64_t> SpotModel::GoneAtMs(int64_t ordinal, int64_t created_ms) 
     case Kind::kList:
       if (ordinal < 0 || ordinal >= static_cast<int64_t>(lifetimes_ms_.size())) return std::nullopt;
       return created_ms + std::clamp<int64_t>(lifetimes_ms_[ordinal], 0, kLifetimeMsMax);
-    case Kind::kTrace:
-      return NextTickMs(created_ms, false);
+    case Kind::kTrace: return NextTickMs(created_ms, false);
   }
   return std::nullopt;
 }

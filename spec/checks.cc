@@ -26,7 +26,10 @@ void Checks::OneOf(absl::string_view path, absl::string_view value, const std::v
     if (word == value) return;
   }
   const std::string nearest = NearestName(value, valid);
-  Add(path, absl::StrCat("unknown value `", Printable(value, 60), "`", nearest.empty() ? "" : absl::StrCat(", did you mean `", nearest, "`?"), " (one of ", absl::StrJoin(valid, ", "), ")"), nearest);
+  Add(path,
+      absl::StrCat("unknown value `", Printable(value, 60), "`", nearest.empty() ? "" : absl::StrCat(", did you mean `", nearest, "`?"), " (one of ",
+                   absl::StrJoin(valid, ", "), ")"),
+      nearest);
 }
 
 void Checks::NotBuiltUnder(const Message& message, const std::string& prefix) {

@@ -1,11 +1,11 @@
 // The validators' notebook: collects violations in order, bounded, with the wording of the checks that recur.
 #pragma once
 
+#include <google/protobuf/message.h>
+
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <google/protobuf/message.h>
 
 #include "absl/strings/str_cat.h"
 #include "base/text.h"

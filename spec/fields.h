@@ -3,10 +3,10 @@
 // Two spellings of one place: the FIELD PATH ("resources.memory_bytes", what the server and the API say) and the YAML PATH ("resources.memory").
 #pragma once
 
+#include <google/protobuf/descriptor.h>
+
 #include <string>
 #include <vector>
-
-#include <google/protobuf/descriptor.h>
 
 #include "absl/strings/string_view.h"
 #include "spillway/v1/options.pb.h"
@@ -14,7 +14,7 @@
 namespace spillway::spec {
 
 v1::Unit UnitOf(const google::protobuf::FieldDescriptor& field);
-std::string NotBuiltOf(const google::protobuf::FieldDescriptor& field);    // "" when built
+std::string NotBuiltOf(const google::protobuf::FieldDescriptor& field);  // "" when built
 std::string DefaultTextOf(const google::protobuf::FieldDescriptor& field);
 
 // `grace` for grace_ms, `max_price` where the schema says so.

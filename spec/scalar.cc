@@ -156,7 +156,8 @@ absl::Status SetScalar(const YamlNode& node, const FieldDescriptor& field, Messa
     case FieldDescriptor::CPPTYPE_STRING: {
       if (field.type() == FieldDescriptor::TYPE_BYTES) return absl::InvalidArgumentError("raw bytes cannot be written in YAML");
       if (node.kind != YamlNode::Kind::kScalar) {
-        return absl::InvalidArgumentError(absl::StrCat("expected text, got ", node.Describe(), node.kind == YamlNode::Kind::kNull ? " (write \"\" for empty text)" : ""));
+        return absl::InvalidArgumentError(
+            absl::StrCat("expected text, got ", node.Describe(), node.kind == YamlNode::Kind::kNull ? " (write \"\" for empty text)" : ""));
       }
       many ? to.AddString(message, &field, node.text) : to.SetString(message, &field, node.text);
       return absl::OkStatus();
@@ -200,8 +201,10 @@ std::string FormatScalar(const Message& message, const FieldDescriptor& field, i
   const bool many = field.is_repeated();
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_STRING: return many ? from.GetRepeatedString(message, &field, index) : from.GetString(message, &field);
-    case FieldDescriptor::CPPTYPE_INT32: return FormatInUnit(many ? from.GetRepeatedInt32(message, &field, index) : from.GetInt32(message, &field), UnitOf(field));
-    case FieldDescriptor::CPPTYPE_INT64: return FormatInUnit(many ? from.GetRepeatedInt64(message, &field, index) : from.GetInt64(message, &field), UnitOf(field));
+    case FieldDescriptor::CPPTYPE_INT32:
+      return FormatInUnit(many ? from.GetRepeatedInt32(message, &field, index) : from.GetInt32(message, &field), UnitOf(field));
+    case FieldDescriptor::CPPTYPE_INT64:
+      return FormatInUnit(many ? from.GetRepeatedInt64(message, &field, index) : from.GetInt64(message, &field), UnitOf(field));
     case FieldDescriptor::CPPTYPE_BOOL: return (many ? from.GetRepeatedBool(message, &field, index) : from.GetBool(message, &field)) ? "true" : "false";
     case FieldDescriptor::CPPTYPE_DOUBLE: return absl::StrCat(many ? from.GetRepeatedDouble(message, &field, index) : from.GetDouble(message, &field));
     case FieldDescriptor::CPPTYPE_ENUM: return EnumWord(*(many ? from.GetRepeatedEnum(message, &field, index) : from.GetEnum(message, &field)));

@@ -2,9 +2,9 @@
 // Owns what counts as a well-written value. Exact: a value that does not fit, or could be read two ways, is refused.
 #pragma once
 
-#include <string>
-
 #include <google/protobuf/message.h>
+
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"

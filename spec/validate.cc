@@ -45,7 +45,9 @@ void CheckProgram(const v1::JobSpec& spec, Checks* checks) {
   if (program.empty()) {
     checks->Add("command[0]", "the program's name is empty");
   } else if (spec.workdir().empty() && program[0] != '/' && absl::StrContains(program, '/')) {
-    checks->Add("command[0]", absl::StrCat("`", Printable(program, 60), "` is relative, but without `workdir` the job starts in an empty folder of its own: set workdir or write the whole path"));
+    checks->Add("command[0]",
+                absl::StrCat("`", Printable(program, 60),
+                             "` is relative, but without `workdir` the job starts in an empty folder of its own: set workdir or write the whole path"));
   }
 }
 
@@ -88,7 +90,8 @@ void CheckResources(const v1::ResourceSpec& resources, Checks* checks) {
   checks->Texts("resources.gpu.model", gpu.model());
   checks->AtLeast("resources.gpu.memory.min_bytes", gpu.memory().min_bytes(), 0);
   checks->AtLeast("resources.gpu.memory.max_bytes", gpu.memory().max_bytes(), 0);
-  if (gpu.memory().max_bytes() > 0 && gpu.memory().max_bytes() < gpu.memory().min_bytes()) checks->Add("resources.gpu.memory", "the range ends before it begins");
+  if (gpu.memory().max_bytes() > 0 && gpu.memory().max_bytes() < gpu.memory().min_bytes())
+    checks->Add("resources.gpu.memory", "the range ends before it begins");
   if (gpu.share() == "shared") return checks->Add("resources.gpu.share", "shared devices are not built yet: only exclusive");
   if (!gpu.share().empty()) checks->OneOf("resources.gpu.share", gpu.share(), {"exclusive"});
 }
@@ -200,7 +203,8 @@ std::vector<Violation> FromProto(const v1::FieldViolations& violations) {
   return out;
 }
 
-std::string RenderViolations(const std::vector<Violation>& violations, const google::protobuf::Descriptor& type, absl::string_view source, const FieldLines& lines) {
+std::string RenderViolations(const std::vector<Violation>& violations, const google::protobuf::Descriptor& type, absl::string_view source,
+                             const FieldLines& lines) {
   return absl::StrJoin(violations, "\n", [&](std::string* out, const Violation& violation) {
     const std::string path = Printable(YamlPathOf(type, violation.field_path));
     if (!source.empty()) absl::StrAppend(out, source, ":", std::max(1, lines.Find(violation.field_path)), ": ");

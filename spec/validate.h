@@ -35,6 +35,7 @@ v1::FieldViolations ToProto(const std::vector<Violation>& violations);
 std::vector<Violation> FromProto(const v1::FieldViolations& violations);
 
 // One line a violation: "train.yaml:7: resources.memory: ...", with the lines of the bound file where there is one (`source` empty: none).
-std::string RenderViolations(const std::vector<Violation>& violations, const google::protobuf::Descriptor& type, absl::string_view source, const FieldLines& lines);
+std::string RenderViolations(const std::vector<Violation>& violations, const google::protobuf::Descriptor& type, absl::string_view source,
+                             const FieldLines& lines);
 
 }  // namespace spillway::spec

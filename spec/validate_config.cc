@@ -24,7 +24,8 @@ void CheckAddress(absl::string_view path, absl::string_view address, Checks* che
 
 void CheckStore(absl::string_view store, Checks* checks) {
   if (store.empty()) return;
-  if (!absl::StartsWith(store, "file:/")) checks->Add("store", absl::StrCat("`", Printable(store, 60), "` is not file:/ABSOLUTE/PATH, the only kind of store built yet"));
+  if (!absl::StartsWith(store, "file:/"))
+    checks->Add("store", absl::StrCat("`", Printable(store, 60), "` is not file:/ABSOLUTE/PATH, the only kind of store built yet"));
 }
 
 void CheckAmounts(const std::string& path, const v1::Resources& resources, Checks* checks) {
@@ -52,9 +53,11 @@ void CheckProvider(const std::string& path, const v1::ProviderConfig& provider, 
   }
   const bool playground = provider.kind() == "playground";
   if (playground && provider.url().empty()) checks->Add(path + ".url", "is missing: a playground is reached by http://HOST:PORT");
-  if (!provider.url().empty() && !absl::StartsWith(provider.url(), "http://")) checks->Add(path + ".url", absl::StrCat("`", Printable(provider.url(), 60), "` is not http://HOST:PORT"));
+  if (!provider.url().empty() && !absl::StartsWith(provider.url(), "http://"))
+    checks->Add(path + ".url", absl::StrCat("`", Printable(provider.url(), 60), "` is not http://HOST:PORT"));
   if (!playground && !provider.url().empty()) checks->Add(path + ".url", absl::StrCat("means nothing to a provider of kind ", Printable(provider.kind(), 30)));
-  if (!playground && !provider.token_file().empty()) checks->Add(path + ".token_file", absl::StrCat("means nothing to a provider of kind ", Printable(provider.kind(), 30)));
+  if (!playground && !provider.token_file().empty())
+    checks->Add(path + ".token_file", absl::StrCat("means nothing to a provider of kind ", Printable(provider.kind(), 30)));
   if (provider.kind() != "local" && provider.nodes() != 0) checks->Add(path + ".nodes", "only a provider of kind local keeps a number of nodes");
   checks->Within(path + ".max_nodes", provider.max_nodes(), 0, 10'000);
   checks->Within(path + ".nodes", provider.nodes(), 0, 64);
@@ -68,21 +71,26 @@ void CheckProviders(const v1::ServerConfig& config, Checks* checks) {
   for (int i = 0; i < config.providers_size(); ++i) {
     const std::string path = absl::StrCat("providers[", i, "]");
     CheckProvider(path, config.providers(i), checks);
-    if (!names.insert(config.providers(i).name()).second) checks->Add(path + ".name", absl::StrCat("`", Printable(config.providers(i).name(), 60), "` stands twice"));
+    if (!names.insert(config.providers(i).name()).second)
+      checks->Add(path + ".name", absl::StrCat("`", Printable(config.providers(i).name(), 60), "` stands twice"));
   }
 }
 
 // A node may be in several reservations, one after the other: its price must be one at any time.
 void CheckReservations(const v1::ServerConfig& config, Checks* checks) {
   constexpr int64_t kForever = INT64_MAX;
-  struct Span { int64_t from, to; std::string name; };
+  struct Span {
+    int64_t from, to;
+    std::string name;
+  };
   std::map<std::string, std::vector<Span>> taken;
   std::set<std::string> names;
   for (int i = 0; i < config.reservations_size(); ++i) {
     const v1::ReservationConfig& reservation = config.reservations(i);
     const std::string path = absl::StrCat("reservations[", i, "]");
     if (reservation.name().empty()) checks->Add(path + ".name", "is missing");
-    if (!reservation.name().empty() && !names.insert(reservation.name()).second) checks->Add(path + ".name", absl::StrCat("`", Printable(reservation.name(), 60), "` stands twice"));
+    if (!reservation.name().empty() && !names.insert(reservation.name()).second)
+      checks->Add(path + ".name", absl::StrCat("`", Printable(reservation.name(), 60), "` stands twice"));
     if (reservation.nodes_size() == 0) checks->Add(path + ".nodes", "is empty: a reservation names the static nodes it pays for");
     checks->Texts(path + ".nodes", reservation.nodes());
     checks->AtLeast(path + ".price_micros_per_hour", reservation.price_micros_per_hour(), 0);
@@ -92,7 +100,8 @@ void CheckReservations(const v1::ServerConfig& config, Checks* checks) {
       std::vector<Span>& spans = taken[reservation.nodes(n)];
       for (const Span& span : spans) {
         if (from < span.to && span.from < to) {
-          checks->Add(absl::StrCat(path, ".nodes[", n, "]"), absl::StrCat("`", Printable(reservation.nodes(n), 60), "` is in the reservation `", Printable(span.name, 60), "` at the same time"));
+          checks->Add(absl::StrCat(path, ".nodes[", n, "]"),
+                      absl::StrCat("`", Printable(reservation.nodes(n), 60), "` is in the reservation `", Printable(span.name, 60), "` at the same time"));
         }
       }
       spans.push_back({from, to, reservation.name()});
@@ -109,9 +118,12 @@ void CheckLease(const v1::LeaseConfig& lease, Checks* checks) {
   const int64_t renew = lease.renew_every_ms() > 0 ? lease.renew_every_ms() : limits::kRenewEveryMs;
   const int64_t silence = lease.silence_ms() > 0 ? lease.silence_ms() : limits::kSilenceMs;
   if (renew * 2 > silence) {
-    checks->Add("lease.silence_ms", absl::StrCat("is ", FormatDurationMs(silence), ", less than two renewals (one every ", FormatDurationMs(renew), "): a single late one would look like silence"));
+    checks->Add("lease.silence_ms", absl::StrCat("is ", FormatDurationMs(silence), ", less than two renewals (one every ", FormatDurationMs(renew),
+                                                 "): a single late one would look like silence"));
   }
-  if (silence > duration) checks->Add("lease.lease_ms", absl::StrCat("is ", FormatDurationMs(duration), ", shorter than the silence of ", FormatDurationMs(silence), " that starts fencing"));
+  if (silence > duration)
+    checks->Add("lease.lease_ms",
+                absl::StrCat("is ", FormatDurationMs(duration), ", shorter than the silence of ", FormatDurationMs(silence), " that starts fencing"));
 }
 
 }  // namespace

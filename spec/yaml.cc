@@ -37,7 +37,8 @@ class Binder {
   void BindMessage(const YamlNode& node, const Path& path, Message* message) {
     if (node.kind == YamlNode::Kind::kScalar && message->GetDescriptor()->full_name() == "spillway.v1.ByteRange") return BindByteRange(node, path, message);
     if (node.kind != YamlNode::Kind::kMap) {
-      return Error(node.line, path.yaml, absl::StrCat("expected a map with the keys ", absl::StrJoin(YamlKeys(*message->GetDescriptor()), ", "), ", got ", node.Describe()));
+      return Error(node.line, path.yaml,
+                   absl::StrCat("expected a map with the keys ", absl::StrJoin(YamlKeys(*message->GetDescriptor()), ", "), ", got ", node.Describe()));
     }
     std::map<absl::string_view, int> seen;
     for (const YamlEntry& entry : node.entries) {
@@ -75,7 +76,8 @@ class Binder {
     const std::vector<std::string> keys = YamlKeys(type);
     const std::string nearest = by_name != nullptr ? YamlKeyOf(*by_name) : NearestName(entry.key, keys);
     Error(entry.line, path.Member("", Printable(entry.key, 60)).yaml,
-          absl::StrCat("unknown key", nearest.empty() ? absl::StrCat("; the keys here are ", absl::StrJoin(keys, ", ")) : absl::StrCat(", did you mean `", nearest, "`?")));
+          absl::StrCat("unknown key",
+                       nearest.empty() ? absl::StrCat("; the keys here are ", absl::StrJoin(keys, ", ")) : absl::StrCat(", did you mean `", nearest, "`?")));
   }
 
   void BindField(const YamlEntry& entry, const Path& path, const FieldDescriptor& field, Message* message) {

@@ -7,11 +7,11 @@
 // Never checks meaning (ranges, exclusions): spec/validate.h does, on both sides of the wire.
 #pragma once
 
+#include <google/protobuf/message.h>
+
 #include <map>
 #include <string>
 #include <vector>
-
-#include <google/protobuf/message.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"

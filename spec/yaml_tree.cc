@@ -67,7 +67,8 @@ class TreeBuilder : public YAML::EventHandler {
     return node;
   }
   [[noreturn]] static void RefuseAnchor(const YAML::Mark& mark, const std::string& name) {
-    Refuse(mark, absl::StrCat("anchors and aliases", name.empty() ? "" : absl::StrCat(" (`", Printable(name, 40), "`)"), " are not accepted: write the value out"));
+    Refuse(mark,
+           absl::StrCat("anchors and aliases", name.empty() ? "" : absl::StrCat(" (`", Printable(name, 40), "`)"), " are not accepted: write the value out"));
   }
   static void CheckDecorations(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     if (anchor != YAML::NullAnchor) RefuseAnchor(mark, "");
@@ -148,9 +149,7 @@ absl::Status RefuseAt(absl::string_view source, int line, absl::string_view mess
 
 }  // namespace
 
-std::string YamlPlace(absl::string_view source, int line) {
-  return line > 0 ? absl::StrCat(source, ":", line) : std::string(source);
-}
+std::string YamlPlace(absl::string_view source, int line) { return line > 0 ? absl::StrCat(source, ":", line) : std::string(source); }
 
 std::string YamlNode::Describe() const {
   switch (kind) {

@@ -47,7 +47,8 @@ std::string Quoted(absl::string_view text) {
 bool BlockIsSafe(absl::string_view text) {
   if (text.find('\n') == absl::string_view::npos || text.back() != '\n' || text.size() < 2 || text[text.size() - 2] == '\n') return false;
   if (text[0] == ' ' || text[0] == '\n') return false;
-  return std::all_of(text.begin(), text.end(), [](char c) { return c == '\n' || (static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x7F); });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return c == '\n' || (static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x7F); });
 }
 
 class Writer {

@@ -1,6 +1,5 @@
-#include "worker/session_logic.h"
-
 #include "nlohmann/json.hpp"
+#include "worker/session_logic.h"
 
 namespace spillway::worker {
 namespace {
@@ -20,9 +19,9 @@ int64_t Number(const json& value, const char* field) {
 }  // namespace
 
 std::string EncodeTag(const Offer& offer) {
-  const json value = {{"job", offer.attempt.job},         {"task", offer.attempt.index},        {"attempt", offer.attempt.number},
-                      {"job_uid", offer.job_uid},         {"job_name", offer.job_name},         {"checkpoint_dir", offer.checkpoint_dir},
-                      {"resume_from", offer.resume_from}, {"resume_step", offer.resume_step},   {"log_path", offer.log_path},
+  const json value = {{"job", offer.attempt.job},         {"task", offer.attempt.index},      {"attempt", offer.attempt.number},
+                      {"job_uid", offer.job_uid},         {"job_name", offer.job_name},       {"checkpoint_dir", offer.checkpoint_dir},
+                      {"resume_from", offer.resume_from}, {"resume_step", offer.resume_step}, {"log_path", offer.log_path},
                       {"devices", offer.devices}};
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }

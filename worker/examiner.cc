@@ -28,7 +28,8 @@ CheckpointFound Found(const std::string& checkpoint_dir, const checkpoint::Commi
 
 }  // namespace
 
-absl::StatusOr<CheckpointFound> ExamineCheckpoint(const std::string& root, const std::string& checkpoint_dir, const std::string& job_uid, const std::string& said_path) {
+absl::StatusOr<CheckpointFound> ExamineCheckpoint(const std::string& root, const std::string& checkpoint_dir, const std::string& job_uid,
+                                                  const std::string& said_path) {
   ASSIGN_OR_RETURN(const std::string own, InStore(root, checkpoint_dir));
   std::string said = said_path;
   while (said.size() > 1 && said.back() == '/') said.pop_back();

@@ -63,17 +63,31 @@ absl::StatusOr<int64_t> DurationOr(absl::string_view flag, const std::string& va
 
 absl::Status CheckServer(const std::string& server) {
   const size_t colon = server.rfind(':');
-  const bool good = colon != std::string::npos && colon > 0 && colon + 1 < server.size() && server.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+  const bool good =
+      colon != std::string::npos && colon > 0 && colon + 1 < server.size() && server.find_first_not_of("0123456789", colon + 1) == std::string::npos;
   return good ? absl::OkStatus() : Bad("--server", absl::StrCat("'", Printable(server), "' is not HOST:PORT"));
 }
 
 }  // namespace
 
 absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments, const std::string& spillway_home, const std::string& host_name) {
-  std::map<std::string, std::string> values = {{"--home", ""},      {"--server", "127.0.0.1:7071"}, {"--token-file", ""},  {"--node-name", host_name},
-                                               {"--provider", "static"}, {"--instance-id", ""},     {"--market", "reserved"}, {"--zone", ""},
-                                               {"--region", ""},    {"--resources", ""},            {"--notice-source", "none"}, {"--metadata-url", ""},
-                                               {"--notice-every", ""}, {"--notice-margin", ""}, {"--max-lifetime", "0"}, {"--node-lease", ""},       {"--supervisor", ""}};
+  std::map<std::string, std::string> values = {{"--home", ""},
+                                               {"--server", "127.0.0.1:7071"},
+                                               {"--token-file", ""},
+                                               {"--node-name", host_name},
+                                               {"--provider", "static"},
+                                               {"--instance-id", ""},
+                                               {"--market", "reserved"},
+                                               {"--zone", ""},
+                                               {"--region", ""},
+                                               {"--resources", ""},
+                                               {"--notice-source", "none"},
+                                               {"--metadata-url", ""},
+                                               {"--notice-every", ""},
+                                               {"--notice-margin", ""},
+                                               {"--max-lifetime", "0"},
+                                               {"--node-lease", ""},
+                                               {"--supervisor", ""}};
   Flags flags;
   std::map<std::string, bool*> switches = {{"--stop-jobs-on-exit", &flags.stop_jobs_on_exit}, {"--help", &flags.help}, {"--version", &flags.version}};
   std::vector<std::string> names;
@@ -130,8 +144,8 @@ absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments, cons
   if (flags.notice_source != "none" && std::find(sources.begin(), sources.end(), flags.notice_source) == sources.end()) {
     sources.push_back("none");
     const std::string nearest = NearestName(flags.notice_source, sources);
-    return Bad("--notice-source", absl::StrCat("no source is called '", Printable(flags.notice_source), "'", nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?"),
-                                               " (", absl::StrJoin(sources, ", "), ")"));
+    return Bad("--notice-source", absl::StrCat("no source is called '", Printable(flags.notice_source), "'",
+                                               nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?"), " (", absl::StrJoin(sources, ", "), ")"));
   }
   if (flags.notice_source == "file" && flags.metadata_url.empty()) return Bad("--notice-source", "file needs --metadata-url PATH, the file that appears");
   if (flags.notice_source == "none" && !flags.metadata_url.empty()) return Bad("--metadata-url", "needs --notice-source");

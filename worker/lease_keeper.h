@@ -13,7 +13,7 @@ namespace spillway::worker {
 
 // What the lease allows at a moment. The supervisor acts on the same rule by itself; the worker uses it to start nothing new near the end.
 enum class LeasePhase {
-  kNone,        // never granted
+  kNone,  // never granted
   kHeld,
   kCheckpoint,  // from end - 60 s: jobs are asked for a checkpoint
   kTerm,        // from end - 20 s: stop signal
@@ -41,8 +41,8 @@ class LeaseKeeper {
   // True when the lease moved. Unknown, repeated and older numbers are harmless.
   bool Acknowledged(int64_t number);
 
-  int64_t lease_end_ms() const { return lease_end_ms_; }   // 0: none
-  int64_t lease_ms() const { return lease_ms_; }           // length granted, 0 before the first welcome
+  int64_t lease_end_ms() const { return lease_end_ms_; }  // 0: none
+  int64_t lease_ms() const { return lease_ms_; }          // length granted, 0 before the first welcome
   int64_t renew_every_ms() const { return renew_every_ms_; }
   LeasePhase PhaseAt(int64_t now_ms) const;
   // When the phase changes next without another renewal; kNever when lapsed or never granted.
@@ -57,7 +57,7 @@ class LeaseKeeper {
   int64_t next_renewal_at_ms_ = kNever;
   int64_t last_number_ = 0;
   int64_t hello_sent_ms_ = 0;
-  std::deque<std::pair<int64_t, int64_t>> sent_;           // (number, sent at), of this session, newest kSentMax
+  std::deque<std::pair<int64_t, int64_t>> sent_;  // (number, sent at), of the session, newest kSentMax
 };
 
 }  // namespace spillway::worker

@@ -58,7 +58,8 @@ void AddDevices(const devices::Detected& detected, Machine* machine) {
   // Entries by model and size, in the order of first appearance; indices follow the entries.
   std::vector<std::pair<Accelerator, std::vector<int>>> groups;
   for (const devices::Device& device : detected.devices) {
-    auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first.model == device.model && g.first.memory_bytes == device.memory_bytes; });
+    auto group =
+        std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first.model == device.model && g.first.memory_bytes == device.memory_bytes; });
     if (group == groups.end()) group = groups.insert(groups.end(), {Accelerator{device.model, 0, device.memory_bytes, false}, {}});
     ++group->first.count;
     group->second.push_back(device.index);
@@ -75,7 +76,8 @@ absl::Status Bad(absl::string_view part, absl::string_view why) {
 
 absl::StatusOr<Accelerator> ParseGpu(absl::string_view part, absl::string_view value) {
   const std::vector<std::string> fields = absl::StrSplit(value, ':');
-  if (fields.size() < 3 || fields.size() > 4 || fields[0].empty()) return Bad(part, "write gpu=MODEL:COUNT:MEMORY, gpu=MODEL:COUNT:MEMORY:simulated or gpu=none");
+  if (fields.size() < 3 || fields.size() > 4 || fields[0].empty())
+    return Bad(part, "write gpu=MODEL:COUNT:MEMORY, gpu=MODEL:COUNT:MEMORY:simulated or gpu=none");
   Accelerator accelerator;
   accelerator.model = fields[0];
   if (!absl::SimpleAtoi(fields[1], &accelerator.count) || accelerator.count < 1 || accelerator.count > kAcceleratorsMax) {

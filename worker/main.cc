@@ -29,7 +29,7 @@ namespace spillway::worker {
 namespace {
 
 constexpr int kExitUsage = 2;
-constexpr int kExitOwned = 3;      // another worker has this home
+constexpr int kExitOwned = 3;  // another worker has this home
 
 std::string HostName() {
   char name[256] = {};
@@ -57,7 +57,8 @@ absl::StatusOr<Machine> LookAtMachine(const Flags& flags) {
   const NodeResources& has = machine.resources;
   LOG(INFO) << has.cpu_milli / 1000.0 << " cpus, " << FormatBytes(has.memory_bytes) << " memory, " << FormatBytes(has.disk_bytes) << " disk";
   for (const Accelerator& gpu : has.accelerators) {
-    LOG(INFO) << gpu.count << " x " << gpu.model << ", " << FormatBytes(gpu.memory_bytes) << (gpu.simulated ? ", simulated" : absl::StrCat(", from ", detected.source));
+    LOG(INFO) << gpu.count << " x " << gpu.model << ", " << FormatBytes(gpu.memory_bytes)
+              << (gpu.simulated ? ", simulated" : absl::StrCat(", from ", detected.source));
   }
   return machine;
 }

@@ -36,7 +36,8 @@ int FreePort() {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof address;
-  const bool bound = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  const bool bound =
+      bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
   close(fd);
   return bound ? ntohs(address.sin_port) : 0;
 }
@@ -121,9 +122,12 @@ absl::Status NodeAgent::Begin() {
   if (options_.max_lifetime_ms > 0) drain_at_ms_ = clock_.NowSteadyMs() + options_.max_lifetime_ms;
   stager_ = std::make_unique<WorkThread>();
   examiner_ = std::make_unique<WorkThread>();
-  link_ = std::make_unique<SchedulerLink>(
-      options_.link, SchedulerLink::Callbacks{[this](int64_t session, SchedulerFrame frame) { Post(FrameReceived{session, std::move(frame)}); },
-                                              [this](int64_t session, std::string why) { Post(Disconnected{session, std::move(why)}); }});
+  link_ = std::make_unique<SchedulerLink>(options_.link, SchedulerLink::Callbacks{[this](int64_t session, SchedulerFrame frame) {
+                                                                                    Post(FrameReceived{session, std::move(frame)});
+                                                                                  },
+                                                                                  [this](int64_t session, std::string why) {
+                                                                                    Post(Disconnected{session, std::move(why)});
+                                                                                  }});
   return ConnectSupervisor();
 }
 

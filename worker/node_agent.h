@@ -26,13 +26,13 @@
 namespace spillway::worker {
 
 struct AgentOptions {
-  SessionConfig session;            // with everything of the node but boot_id, isolation, inventory, cluster and node id
+  SessionConfig session;  // with everything of the node but boot_id, isolation, inventory, cluster and node id
   LinkOptions link;
   supervisor::ClientOptions supervisor;
   std::vector<int> device_indices;
-  int signal_fd = -1;               // a signalfd of SIGTERM and SIGINT; -1: none
-  bool stop_jobs_on_exit = false;   // what such a signal means: detach (attempts go on under the supervisor), or drain first
-  int64_t max_lifetime_ms = 0;      // drain and exit after this; 0: never
+  int signal_fd = -1;              // a signalfd of SIGTERM and SIGINT; -1: none
+  bool stop_jobs_on_exit = false;  // what such a signal means: detach (attempts go on under the supervisor), or drain first
+  int64_t max_lifetime_ms = 0;     // drain and exit after this; 0: never
 };
 
 class NodeAgent {
@@ -47,7 +47,10 @@ class NodeAgent {
   absl::StatusOr<int> Run();
 
  private:
-  struct Staged { AttemptId attempt; absl::StatusOr<StartPlan> plan; };
+  struct Staged {
+    AttemptId attempt;
+    absl::StatusOr<StartPlan> plan;
+  };
 
   absl::Status Begin();
   absl::Status ConnectSupervisor();
@@ -94,9 +97,9 @@ class NodeAgent {
   std::unique_ptr<ReportLog> reports_;
   std::unique_ptr<SessionLogic> logic_;
   supervisor::SupervisorClient supervisor_;
-  int64_t supervisor_retry_at_ms_ = 0;      // > 0: not connected
+  int64_t supervisor_retry_at_ms_ = 0;  // > 0: not connected
   bool folders_checked_ = false;
-  std::map<uint64_t, AttemptId> starts_;    // START requests without their reply
+  std::map<uint64_t, AttemptId> starts_;  // START requests without their reply
   // Attempts that are being staged, with the commands that came meanwhile and must follow their START.
   std::map<AttemptId, std::vector<std::variant<frames::Stop, frames::Kill>>> staging_;
   int64_t report_log_warned_ms_ = 0;
@@ -105,7 +108,7 @@ class NodeAgent {
   std::optional<int> exit_code_;
 
   Mutex mutex_;
-  std::deque<Input> inbox_ ABSL_GUARDED_BY(mutex_);     // bounded by what is asked: one frame, checks of unacked events, notices
+  std::deque<Input> inbox_ ABSL_GUARDED_BY(mutex_);  // bounded by what is asked: one frame, checks of unacked events, notices
   std::deque<Staged> staged_ ABSL_GUARDED_BY(mutex_);
 
   // Last: their threads use what stands above.

@@ -27,7 +27,8 @@ absl::StatusOr<NodeHome> NodeHome::Open(const std::string& path) {
     close(fd);
     if (error != EWOULDBLOCK) return ErrnoStatus(error, absl::StrCat("cannot lock ", lock));
     const auto owner = ReadFile(pid_file, 100);
-    return absl::FailedPreconditionError(absl::StrCat("another worker has ", path, owner.ok() ? absl::StrCat(" (process ", owner->substr(0, owner->find(' ')), ")") : ""));
+    return absl::FailedPreconditionError(
+        absl::StrCat("another worker has ", path, owner.ok() ? absl::StrCat(" (process ", owner->substr(0, owner->find(' ')), ")") : ""));
   }
   NodeHome home(path, fd);
   ASSIGN_OR_RETURN(const int64_t start_ticks, ProcessStartTicks(getpid()));

@@ -23,8 +23,8 @@ namespace spillway::worker {
 // What the last life of the worker saved.
 struct SavedReports {
   std::string boot_id;
-  int64_t acked = 0;                // every report up to here is durable
-  std::vector<Report> unacked;      // numbered, growing
+  int64_t acked = 0;            // every report up to here is durable
+  std::vector<Report> unacked;  // numbered, growing
 };
 
 class ReportBook {
@@ -62,11 +62,14 @@ class ReportBook {
   std::vector<Report> PendingEnds() const;
 
  private:
-  struct Waiting { Report report; uint64_t event = 0; };
+  struct Waiting {
+    Report report;
+    uint64_t event = 0;
+  };
   std::string boot_id_;
   int64_t acked_ = 0;
   bool anew_ = false;
-  std::deque<Report> unacked_;      // seq acked_ + 1, acked_ + 2, ...
+  std::deque<Report> unacked_;  // seq acked_ + 1, acked_ + 2, ...
   std::deque<Waiting> waiting_;
 };
 

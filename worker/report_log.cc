@@ -20,7 +20,11 @@ using nlohmann::json;
 std::string Line(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"; }
 
 std::string Encode(const Report& report) {
-  json value = {{"seq", report.seq}, {"job", report.attempt.job}, {"task", report.attempt.index}, {"attempt", report.attempt.number}, {"kind", static_cast<int>(report.kind)}};
+  json value = {{"seq", report.seq},
+                {"job", report.attempt.job},
+                {"task", report.attempt.index},
+                {"attempt", report.attempt.number},
+                {"kind", static_cast<int>(report.kind)}};
   if (report.kind == Report::Kind::kCheckpoint) {
     value["step"] = report.checkpoint.step;
     value["path"] = report.checkpoint.path;
@@ -49,12 +53,17 @@ Report Decode(const json& value) {
     case Report::Kind::kAccepted:
     case Report::Kind::kStarted: break;
     case Report::Kind::kCheckpoint:
-      report.checkpoint = {value.at("step").get<int64_t>(), value.at("path").get<std::string>(), value.at("sha256").get<std::string>(), value.at("bytes").get<int64_t>()};
+      report.checkpoint = {value.at("step").get<int64_t>(), value.at("path").get<std::string>(), value.at("sha256").get<std::string>(),
+                           value.at("bytes").get<int64_t>()};
       break;
     case Report::Kind::kEnded:
-      report.end = {WordFromNumber<EndCause>(value.at("cause").get<int64_t>()), WordFromNumber<Initiator>(value.at("initiator").get<int64_t>()),
-                    value.at("detail").get<std::string>(), value.at("last_step").get<int64_t>(), value.at("total_steps").get<int64_t>(),
-                    value.at("log_bytes").get<int64_t>(), value.at("run_ms").get<int64_t>()};
+      report.end = {WordFromNumber<EndCause>(value.at("cause").get<int64_t>()),
+                    WordFromNumber<Initiator>(value.at("initiator").get<int64_t>()),
+                    value.at("detail").get<std::string>(),
+                    value.at("last_step").get<int64_t>(),
+                    value.at("total_steps").get<int64_t>(),
+                    value.at("log_bytes").get<int64_t>(),
+                    value.at("run_ms").get<int64_t>()};
       break;
     default: throw std::invalid_argument("no such kind of report");
   }

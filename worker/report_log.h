@@ -39,7 +39,7 @@ class ReportLog {
   std::string path_;
   int fd_ = -1;
   int64_t bytes_ = 0;
-  SavedReports kept_;   // as the file says: for compaction
+  SavedReports kept_;  // as the file says: for compaction
 };
 
 }  // namespace spillway::worker

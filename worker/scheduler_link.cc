@@ -175,9 +175,9 @@ class SchedulerLink::Stream : public grpc::ClientBidiReactor<v1::WorkerFrame, v1
   std::deque<v1::WorkerFrame> outbox_ ABSL_GUARDED_BY(mutex_);
   std::string why_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool reading_ ABSL_GUARDED_BY(mutex_) = true;   // Start began the first
+  bool reading_ ABSL_GUARDED_BY(mutex_) = true;  // Start began the first
   bool read_failed_ ABSL_GUARDED_BY(mutex_) = false;
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;   // nothing is told any more
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is told any more
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

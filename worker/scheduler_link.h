@@ -15,8 +15,8 @@
 namespace spillway::worker {
 
 struct LinkOptions {
-  std::string server;               // HOST:PORT
-  std::string token_file;           // read at every connect; "" sends none
+  std::string server;      // HOST:PORT
+  std::string token_file;  // read at every connect; "" sends none
 };
 
 class SchedulerLink {
@@ -24,15 +24,15 @@ class SchedulerLink {
   // Called on gRPC's threads; must not block. `session` is the number given to Connect.
   struct Callbacks {
     std::function<void(int64_t session, SchedulerFrame frame)> frame;
-    std::function<void(int64_t session, std::string why)> closed;   // once a session, unless it was closed from here
+    std::function<void(int64_t session, std::string why)> closed;  // once a session, unless it was closed from here
   };
 
   SchedulerLink(LinkOptions options, Callbacks callbacks);
-  ~SchedulerLink();                 // cancels the stream and waits for its end
+  ~SchedulerLink();  // cancels the stream and waits for its end
 
-  void Connect(int64_t session);    // ends the one before
-  void Send(int64_t session, const WorkerFrame& frame);   // ignored for any other session than the newest
-  void Consumed(int64_t session);   // the last frame was handled: read the next
+  void Connect(int64_t session);                         // ends the one before
+  void Send(int64_t session, const WorkerFrame& frame);  // ignored for any other session than the newest
+  void Consumed(int64_t session);                        // the last frame was handled: read the next
   void Disconnect(int64_t session);
   // Waits until what was sent has left this process, at most `timeout_ms`.
   void Flush(int64_t timeout_ms);

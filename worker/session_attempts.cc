@@ -10,8 +10,8 @@
 namespace spillway::worker {
 namespace {
 
-constexpr size_t kEndedKeptMax = 1'024;     // ended and durable, not forgotten yet
-constexpr size_t kNewestKeptMax = 16'384;   // tasks whose newest attempt number is remembered
+constexpr size_t kEndedKeptMax = 1'024;    // ended and durable, not forgotten yet
+constexpr size_t kNewestKeptMax = 16'384;  // tasks whose newest attempt number is remembered
 
 // Text on the wire must be UTF-8: other bytes (a name cut in its middle) become '?'.
 std::string Utf8(std::string text) {
@@ -232,7 +232,7 @@ void SessionLogic::OnOffer(const Offer& offer, bool in_welcome) {
   const auto spec = specs_.find(offer.spec_digest);
   if (spec == specs_.end()) {
     if (in_welcome) return EndUnstarted(attempt, EndCause::kStagingFailed, Initiator::kNode, "its spec was not sent");
-    // It was sent earlier in this session and dropped here. In a new session it will be sent again.
+    // It was sent earlier in the same session and dropped here. In a new session it will be sent again.
     return EndSession("an offer needs a spec that is not here", 0);
   }
   Known known;

@@ -16,7 +16,7 @@ namespace spillway::worker {
 struct Accelerator {
   std::string model;
   int64_t count = 0;
-  int64_t memory_bytes = 0;         // of one device
+  int64_t memory_bytes = 0;  // of one device
   bool simulated = false;
   bool operator==(const Accelerator&) const = default;
 };
@@ -49,7 +49,7 @@ struct Hello {
 
 struct CheckpointFound {
   int64_t step = 0;
-  std::string path;                 // relative to the checkpoint root
+  std::string path;  // relative to the checkpoint root
   std::string manifest_sha256;
   int64_t bytes = 0;
   bool operator==(const CheckpointFound&) const = default;
@@ -70,8 +70,8 @@ struct Report {
   int64_t seq = 0;
   AttemptId attempt;
   Kind kind = Kind::kAccepted;
-  CheckpointFound checkpoint;       // kCheckpoint
-  EndFacts end;                     // kEnded
+  CheckpointFound checkpoint;  // kCheckpoint
+  EndFacts end;                // kEnded
   bool operator==(const Report&) const = default;
 };
 
@@ -98,7 +98,7 @@ struct WorkerFrame {
 
 struct Offer {
   AttemptId attempt;
-  std::string spec_digest;          // 32 bytes
+  std::string spec_digest;  // 32 bytes
   std::string job_uid, job_name;
   std::string checkpoint_dir;
   std::string resume_from;

@@ -12,9 +12,9 @@ namespace spillway::worker {
 namespace {
 
 constexpr size_t kReportsPerFrameMax = 512;
-constexpr int64_t kStableSessionMs = 10'000;         // a session that lived this long starts the back-off anew
-constexpr int64_t kRefusedWaitMs = 5'000;            // at least, after a goodbye that may last (another worker of our name is there)
-constexpr int64_t kNoticeForgottenAfterMs = 120'000; // after its deadline: the node was not taken after all
+constexpr int64_t kStableSessionMs = 10'000;          // a session that lived this long starts the back-off anew
+constexpr int64_t kRefusedWaitMs = 5'000;             // at least, after a goodbye that may last (another worker of our name is there)
+constexpr int64_t kNoticeForgottenAfterMs = 120'000;  // after its deadline: the node was not taken after all
 constexpr size_t kAdviceMax = 16;
 constexpr int64_t kSaidAgainAfterMs = 60'000;
 
@@ -108,7 +108,8 @@ void SessionLogic::OnWelcome(const Welcome& welcome) {
   node.cluster_uuid = welcome.cluster_uuid;
   node.node_id = welcome.node_id;
   Put(SaveNode{welcome.cluster_uuid, welcome.node_id, welcome.store_url});
-  Info(absl::StrCat("welcomed as node ", welcome.node_id, ", lease ", FormatDurationMs(welcome.lease_ms), ", ", welcome.wanted.size(), " attempts wanted here"));
+  Info(
+      absl::StrCat("welcomed as node ", welcome.node_id, ", lease ", FormatDurationMs(welcome.lease_ms), ", ", welcome.wanted.size(), " attempts wanted here"));
   if (lease_.Welcomed(welcome.lease_ms, welcome.renew_every_ms)) LeaseMoved();
   OnDurable(book_.Welcomed(welcome.report_ack));
   // What was sent in an earlier session and not acked goes out again, in front of whatever follows from this welcome.

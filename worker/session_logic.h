@@ -31,64 +31,146 @@
 
 namespace spillway::worker {
 
+// clang-format off: one line a message reads best
 // ---- inputs ----
 
-struct Connected { int64_t session = 0; };         // the stream of Connect{session} takes frames
-struct Disconnected { int64_t session = 0; std::string why; };
-struct FrameReceived { int64_t session = 0; SchedulerFrame frame; };
+struct Connected {
+  int64_t session = 0;
+};  // the stream of Connect{session} takes frames
+struct Disconnected {
+  int64_t session = 0;
+  std::string why;
+};
+struct FrameReceived {
+  int64_t session = 0;
+  SchedulerFrame frame;
+};
 // frames::Inventory: after every (re)connection to the supervisor, its parts joined. frames::Event: as they come.
-struct StartRefused { AttemptId attempt; EndCause cause = EndCause::kLaunchFailed; Initiator initiator = Initiator::kNode; std::string detail; };  // staging or the supervisor said no; nothing runs
+struct StartRefused {
+  AttemptId attempt;
+  EndCause cause = EndCause::kLaunchFailed;
+  Initiator initiator = Initiator::kNode;
+  std::string detail;
+};  // staging or the supervisor said no; nothing runs
 // Answers CheckCheckpoint. `ok` false: not a checkpoint of this attempt; `why` goes to the log and nothing is reported.
-struct CheckpointChecked { AttemptId attempt; uint64_t event = 0; bool ok = false; CheckpointFound checkpoint; std::string why; };
+struct CheckpointChecked {
+  AttemptId attempt;
+  uint64_t event = 0;
+  bool ok = false;
+  CheckpointFound checkpoint;
+  std::string why;
+};
 // Answers ScanCheckpoints: every committed checkpoint in the attempt's directory, in any order. `error`: the store did not answer.
-struct ScanResult { AttemptId attempt; std::vector<CheckpointFound> committed; std::string error; };
-struct LocalNotice { int64_t in_ms = 0; std::string source; bool advisory = false; };
+struct ScanResult {
+  AttemptId attempt;
+  std::vector<CheckpointFound> committed;
+  std::string error;
+};
+struct LocalNotice {
+  int64_t in_ms = 0;
+  std::string source;
+  bool advisory = false;
+};
 // The worker was asked to leave and to take its jobs along: a notice of our own, then Exit when all is reported.
-struct DrainAndExit { int64_t grace_ms = 0; };
+struct DrainAndExit {
+  int64_t grace_ms = 0;
+};
 struct Tick {};
 
-using Input = std::variant<Connected, Disconnected, FrameReceived, frames::Inventory, frames::Event, StartRefused, CheckpointChecked, ScanResult,
-                           LocalNotice, DrainAndExit, Tick>;
+using Input = std::variant<Connected, Disconnected, FrameReceived, frames::Inventory, frames::Event, StartRefused, CheckpointChecked, ScanResult, LocalNotice,
+                           DrainAndExit, Tick>;
 
 // ---- outputs ----
 
-struct Connect { int64_t session = 0; };           // answer with Connected or Disconnected
-struct Disconnect { int64_t session = 0; std::string why; };  // needs no answer; later inputs of that session are ignored
-struct SendFrame { int64_t session = 0; WorkerFrame frame; };
+struct Connect {
+  int64_t session = 0;
+};  // answer with Connected or Disconnected
+struct Disconnect {
+  int64_t session = 0;
+  std::string why;
+};  // needs no answer; later inputs of that session are ignored
+struct SendFrame {
+  int64_t session = 0;
+  WorkerFrame frame;
+};
 // Stage the attempt and send START with `key` and EncodeTag(offer) as its tag. Answered by the supervisor's events, or StartRefused.
-struct StartAttempt { std::string key; Offer offer; std::shared_ptr<const std::string> spec; };
-struct StopAttempt { frames::Stop stop; };
-struct KillAttempt { frames::Kill kill; };
-struct NoticeAttempts { frames::Notice notice; };
-struct RenewLease { frames::Renew renew; };
-struct AckEvents { uint64_t number = 0; };
+struct StartAttempt {
+  std::string key;
+  Offer offer;
+  std::shared_ptr<const std::string> spec;
+};
+struct StopAttempt {
+  frames::Stop stop;
+};
+struct KillAttempt {
+  frames::Kill kill;
+};
+struct NoticeAttempts {
+  frames::Notice notice;
+};
+struct RenewLease {
+  frames::Renew renew;
+};
+struct AckEvents {
+  uint64_t number = 0;
+};
 // Answered by CheckpointChecked and ScanResult, those of one attempt in the order of the questions.
-struct CheckCheckpoint { AttemptId attempt; uint64_t event = 0; std::string checkpoint_dir, job_uid; frames::Checkpoint said; };
-struct ScanCheckpoints { AttemptId attempt; std::string checkpoint_dir, job_uid; };
+struct CheckCheckpoint {
+  AttemptId attempt;
+  uint64_t event = 0;
+  std::string checkpoint_dir, job_uid;
+  frames::Checkpoint said;
+};
+struct ScanCheckpoints {
+  AttemptId attempt;
+  std::string checkpoint_dir, job_uid;
+};
 // Save before the next output is carried out; what was saved is given to the constructor of the next life (SavedReports).
 // `anew`: these reports replace everything saved before, and `acked` with it, in one step: all or nothing.
-struct SaveReports { std::string boot_id; bool anew = false; int64_t acked = 0; std::vector<Report> reports; };
-struct SaveReportAck { int64_t seq = 0; };         // in the life that was saved last
-struct SaveNode { std::string cluster_uuid; NodeId node_id = 0; std::string store_url; };  // newly learned: keep over restarts
+struct SaveReports {
+  std::string boot_id;
+  bool anew = false;
+  int64_t acked = 0;
+  std::vector<Report> reports;
+};
+struct SaveReportAck {
+  int64_t seq = 0;
+};  // in the life that was saved last
+struct SaveNode {
+  std::string cluster_uuid;
+  NodeId node_id = 0;
+  std::string store_url;
+};  // newly learned: keep over restarts
 // Its end is durable at the scheduler: delete the attempt's directory here, and its checkpoint directory if that is empty.
-struct CleanUp { AttemptId attempt; std::string checkpoint_dir; };
-struct LogLine { bool warning = false; std::string text; };
-struct Exit { int code = 0; bool shutdown_supervisor = false; std::string why; };  // the last output ever
+struct CleanUp {
+  AttemptId attempt;
+  std::string checkpoint_dir;
+};
+struct LogLine {
+  bool warning = false;
+  std::string text;
+};
+struct Exit {
+  int code = 0;
+  bool shutdown_supervisor = false;
+  std::string why;
+};  // the last output ever
 
 using Output = std::variant<Connect, Disconnect, SendFrame, StartAttempt, StopAttempt, KillAttempt, NoticeAttempts, RenewLease, AckEvents, CheckCheckpoint,
                             ScanCheckpoints, SaveReports, SaveReportAck, SaveNode, CleanUp, LogLine, Exit>;
+// clang-format on
 
 struct SessionConfig {
-  Hello node;                       // boot_id, isolation and inventory are filled in from the supervisor's inventory
-  uint64_t seed = 1;                // spreads reconnects of many nodes
+  Hello node;         // boot_id, isolation and inventory are filled in from the supervisor's inventory
+  uint64_t seed = 1;  // spreads reconnects of many nodes
   int64_t connect_backoff_min_ms = 250;
   int64_t connect_backoff_max_ms = 5'000;
-  int64_t welcome_timeout_ms = 20'000;    // from Connect
-  int64_t silence_timeout_ms = 30'000;    // no acknowledged renewal for this long (at least three renewals): connect anew
-  int64_t progress_every_ms = 500;        // per attempt, newest only
-  int64_t node_lease_ms = 0;              // an instance somebody pays for ends itself after so long without a scheduler; 0: never
-  size_t attempts_max = 4'096;            // living ones; more are refused
-  size_t specs_bytes_max = 64 << 20;      // kept specs; the oldest unused go first
+  int64_t welcome_timeout_ms = 20'000;  // from Connect
+  int64_t silence_timeout_ms = 30'000;  // no acknowledged renewal for this long (at least three renewals): connect anew
+  int64_t progress_every_ms = 500;      // per attempt, newest only
+  int64_t node_lease_ms = 0;            // an instance somebody pays for ends itself after so long without a scheduler; 0: never
+  size_t attempts_max = 4'096;          // living ones; more are refused
+  size_t specs_bytes_max = 64 << 20;    // kept specs; the oldest unused go first
 };
 
 // The tag a START carries, which a supervisor gives back to the next worker. Bad bytes give an Offer with only what could be read.
@@ -127,14 +209,14 @@ class SessionLogic {
     std::shared_ptr<const std::string> spec;
     Step step = Step::kStarting;
     bool stopping = false;
-    std::optional<frames::Kill> kill;   // said again when the supervisor comes back
+    std::optional<frames::Kill> kill;  // said again when the supervisor comes back
     std::optional<frames::Stop> stop;
-    frames::ExitFacts facts;        // from kScanning on
+    frames::ExitFacts facts;  // from kScanning on
     uint64_t exit_event = 0;
-    std::set<int64_t> steps;        // of checkpoints queued for reporting in this life of the worker
+    std::set<int64_t> steps;  // of checkpoints queued for reporting in this life of the worker
     frames::Progress progress;
     int64_t progress_sent_ms = 0;
-    EndFacts end;                   // kEnded
+    EndFacts end;  // kEnded
     bool end_durable = false;
   };
 
@@ -201,25 +283,25 @@ class SessionLogic {
   Rng rng_;
   int64_t now_ms_ = 0;
   std::vector<Output> out_;
-  bool done_ = false;               // Exit was put out
+  bool done_ = false;  // Exit was put out
 
   Phase phase_ = Phase::kNoSupervisor;
   int64_t session_ = 0;
   int64_t connect_at_ms_ = LeaseKeeper::kNever;
   int64_t backoff_ms_ = 0;
-  int64_t session_since_ms_ = 0;    // Connect was put out
-  int64_t quiet_until_ms_ = 0;      // failures to connect are not worth a line until then
-  int64_t alive_ms_ = 0;            // last sign of life of the scheduler in this session
-  int64_t last_session_ms_ = -1;    // last sign of life in any session, or the first input
-  int64_t reports_sent_ms_ = 0;     // reports last went out or were acked
+  int64_t session_since_ms_ = 0;  // Connect was put out
+  int64_t quiet_until_ms_ = 0;    // failures to connect are not worth a line until then
+  int64_t alive_ms_ = 0;          // last sign of life of the scheduler in the present session
+  int64_t last_session_ms_ = -1;  // last sign of life in any session, or the first input
+  int64_t reports_sent_ms_ = 0;   // reports last went out or were acked
   LeaseKeeper lease_;
-  LeasePhase lease_phase_ = LeasePhase::kNone;   // last logged
+  LeasePhase lease_phase_ = LeasePhase::kNone;  // last logged
   ReportBook book_;
 
   std::map<AttemptId, Known> known_;
   size_t living_ = 0;
-  std::deque<AttemptId> ended_durable_;      // oldest first: what may be forgotten to stay bounded
-  std::map<TaskId, AttemptNumber> newest_;   // newest attempt that was ever known here; bounded, oldest task out first
+  std::deque<AttemptId> ended_durable_;     // oldest first: what may be forgotten to stay bounded
+  std::map<TaskId, AttemptNumber> newest_;  // newest attempt that was ever known here; bounded, oldest task out first
   std::deque<TaskId> newest_order_;
   std::set<AttemptId> progress_pending_;
 
@@ -230,12 +312,17 @@ class SessionLogic {
   uint64_t highest_event_ = 0, acked_event_ = 0;
   std::set<uint64_t> open_events_;  // what follows from these is not saved yet
 
-  struct NoticeState { int64_t deadline_ms = 0; std::string source; Initiator initiator = Initiator::kProvider; bool sent = false; };
+  struct NoticeState {
+    int64_t deadline_ms = 0;
+    std::string source;
+    Initiator initiator = Initiator::kProvider;
+    bool sent = false;
+  };
   std::optional<NoticeState> notice_;
-  std::set<std::string> advised_;   // sources whose advice was taken; advice has no deadline and is passed on once
-  std::deque<NodeNotice> advice_;   // waits for a session
-  bool leaving_ = false;            // DrainAndExit, or Goodbye{come_back: false}
-  bool banned_ = false;             // the latter: nobody takes our reports any more
+  std::set<std::string> advised_;  // sources whose advice was taken; advice has no deadline and is passed on once
+  std::deque<NodeNotice> advice_;  // waits for a session
+  bool leaving_ = false;           // DrainAndExit, or Goodbye{come_back: false}
+  bool banned_ = false;            // the latter: nobody takes our reports any more
   int64_t leave_by_ms_ = LeaseKeeper::kNever;
   std::string leave_why_;
 };

@@ -4,7 +4,9 @@ namespace spillway::worker {
 namespace {
 
 template <typename Proto, typename Word>
-Proto ToWord(Word word) { return static_cast<Proto>(static_cast<int>(word)); }
+Proto ToWord(Word word) {
+  return static_cast<Proto>(static_cast<int>(word));
+}
 
 void Set(const AttemptId& attempt, v1::AttemptKey* out) {
   out->set_job_id(attempt.job);
@@ -113,8 +115,13 @@ Report Get(const v1::Report& report) {
   if (report.has_ended()) {
     const v1::Ended& ended = report.ended();
     out.kind = Report::Kind::kEnded;
-    out.end = {WordFromNumber<EndCause>(ended.cause()), WordFromNumber<Initiator>(ended.initiator()), ended.detail(), ended.last_step(),
-               ended.total_steps(), ended.log_bytes(), ended.run_ms()};
+    out.end = {WordFromNumber<EndCause>(ended.cause()),
+               WordFromNumber<Initiator>(ended.initiator()),
+               ended.detail(),
+               ended.last_step(),
+               ended.total_steps(),
+               ended.log_bytes(),
+               ended.run_ms()};
   }
   return out;
 }

@@ -10,8 +10,8 @@ namespace spillway::worker {
 inline constexpr char kProtocol[] = "spillway/1";
 
 v1::WorkerFrame ToProto(const WorkerFrame& frame);
-WorkerFrame FromProto(const v1::WorkerFrame& frame);           // for test doubles of the scheduler
-v1::SchedulerFrame ToProto(const SchedulerFrame& frame);       // likewise
+WorkerFrame FromProto(const v1::WorkerFrame& frame);      // for test doubles of the scheduler
+v1::SchedulerFrame ToProto(const SchedulerFrame& frame);  // likewise
 SchedulerFrame FromProto(const v1::SchedulerFrame& frame);
 
 }  // namespace spillway::worker

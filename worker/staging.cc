@@ -31,8 +31,8 @@ absl::StatusOr<std::string> Devices(const Offer& offer, const StagingContext& co
 }
 
 // The node's words first, then the user's, then ours: SPILLWAY_ names and the devices are not the user's to choose.
-absl::StatusOr<std::vector<std::string>> Environment(const Offer& offer, const v1::JobSpec& spec, const std::string& checkpoint_dir, const std::string& resume_from,
-                                                     const StagingContext& context) {
+absl::StatusOr<std::vector<std::string>> Environment(const Offer& offer, const v1::JobSpec& spec, const std::string& checkpoint_dir,
+                                                     const std::string& resume_from, const StagingContext& context) {
   std::map<std::string, std::string> env = context.base_env;
   for (const auto& [name, value] : spec.env()) env[name] = value;
   env["SPILLWAY_JOB_ID"] = absl::StrCat(offer.attempt.job);
@@ -70,7 +70,8 @@ absl::StatusOr<std::string> StoreRoot(absl::string_view store_url) {
 absl::StatusOr<std::string> InStore(const std::string& root, const std::string& relative) {
   if (relative.empty()) return absl::InvalidArgumentError("an empty path in the store");
   for (absl::string_view part : absl::StrSplit(relative, '/')) {
-    if (part.empty() || part == "." || part == "..") return absl::InvalidArgumentError(absl::StrCat("'", Printable(relative), "' is not a relative path in the store"));
+    if (part.empty() || part == "." || part == "..")
+      return absl::InvalidArgumentError(absl::StrCat("'", Printable(relative), "' is not a relative path in the store"));
   }
   return JoinPath(root, relative);
 }

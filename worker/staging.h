@@ -16,8 +16,8 @@ namespace spillway::worker {
 
 // What staging knows of its node.
 struct StagingContext {
-  std::string attempt_folder;       // HOME/attempts/5.17@3
-  std::string store_root;           // of "file:/path": /path
+  std::string attempt_folder;  // HOME/attempts/5.17@3
+  std::string store_root;      // of "file:/path": /path
   std::string cluster_uuid;
   std::string node_name;
   std::vector<int> device_indices;  // Machine::device_indices
@@ -28,9 +28,9 @@ struct StagingContext {
 
 struct StartPlan {
   frames::Start start;
-  std::string script;               // to be written to script_path; empty when the job has a command
+  std::string script;  // to be written to script_path; empty when the job has a command
   std::string script_path;
-  std::vector<std::string> folders; // to be made, absolute
+  std::vector<std::string> folders;  // to be made, absolute
 };
 
 // What a plan cannot be made for is the job's fault (INVALID_ARGUMENT), or the node's or scheduler's (any other code).

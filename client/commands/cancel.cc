@@ -13,7 +13,9 @@ class Cancel final : public Verb {
   std::string Name() const override { return "cancel"; }
   std::string Summary() const override { return "end jobs for good"; }
   std::vector<std::pair<std::string, std::string>> Examples() const override {
-    return {{"spillway cancel 5", "signal, grace, then the end"}, {"spillway cancel --now 5 7-9", "without grace"}, {"spillway cancel all --yes", "everything that waits or runs, without being asked"}};
+    return {{"spillway cancel 5", "signal, grace, then the end"},
+            {"spillway cancel --now 5 7-9", "without grace"},
+            {"spillway cancel all --yes", "everything that waits or runs, without being asked"}};
   }
   void Define(VerbBuilder& builder) override {
     builder.Positionals("JOB", &jobs_, "5, 1-9, last, all, or a name", true);
@@ -40,7 +42,8 @@ class Cancel final : public Verb {
         // The others are cancelled all the same; the worst code is told.
         const std::string about = absl::StrCat("job ", id);
         const absl::string_view said = response.status().message();
-        code = std::max(code, context.Fail(absl::StartsWith(said, about) ? response.status() : absl::Status(response.status().code(), absl::StrCat(about, ": ", said))));
+        code = std::max(
+            code, context.Fail(absl::StartsWith(said, about) ? response.status() : absl::Status(response.status().code(), absl::StrCat(about, ": ", said))));
         if (code == kExitUnreachable) return code;
       } else if (context.json) {
         *context.out << ToJson(*response, true);
@@ -82,7 +85,8 @@ class Preempt final : public Verb {
     request.set_task_index(task.index);
     ASSIGN_OR_FAIL(context, const v1::JobActionResponse response, api->Preempt(request));
     if (context.json) return context.PrintJson(response);
-    *context.out << task.task().ToString() << ": " << (response.message().empty() ? "stopping; it will be queued again" : Printable(response.message(), 400)) << '\n';
+    *context.out << task.task().ToString() << ": " << (response.message().empty() ? "stopping; it will be queued again" : Printable(response.message(), 400))
+                 << '\n';
     return kExitOk;
   }
 

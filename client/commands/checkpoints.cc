@@ -20,7 +20,8 @@ class Checkpoints final : public Verb {
     builder.Output();
   }
   int Run(Context& context) override {
-    if (what_ != "list") return context.Fail(absl::InvalidArgumentError(absl::StrCat("`checkpoints ", Printable(what_, 40), "` is not built yet; `checkpoints list JOB` is")));
+    if (what_ != "list")
+      return context.Fail(absl::InvalidArgumentError(absl::StrCat("`checkpoints ", Printable(what_, 40), "` is not built yet; `checkpoints list JOB` is")));
     ASSIGN_OR_FAIL(context, Api* const api, context.connect());
     ASSIGN_OR_FAIL(context, const AttemptId task, ResolveTask(*api, job_));
     v1::ListCheckpointsRequest request;
@@ -30,8 +31,8 @@ class Checkpoints final : public Verb {
     if (context.json) return context.PrintJson(response);
     Table table({">STEP", ">SIZE", "ATTEMPT", "REGISTERED", "BY", "PATH"});
     for (const v1::Checkpoint& checkpoint : response.checkpoints()) {
-      table.Add({absl::StrCat(checkpoint.step()), FormatBytes(checkpoint.bytes()), HumanAttempt(checkpoint.attempt()), HumanTime(checkpoint.registered_utc_ms()), checkpoint.sealed() ? "seal" : "node",
-                 checkpoint.path()});
+      table.Add({absl::StrCat(checkpoint.step()), FormatBytes(checkpoint.bytes()), HumanAttempt(checkpoint.attempt()),
+                 HumanTime(checkpoint.registered_utc_ms()), checkpoint.sealed() ? "seal" : "node", checkpoint.path()});
     }
     *context.out << (table.empty() ? "no checkpoint is registered\n" : table.Render(context.colours));
     return kExitOk;

@@ -30,8 +30,8 @@ std::string Bash() {
       "    esac\n"
       "  done\n"
       "  case $verb in\n"
-      "    '') words=\"", verbs, " --server --yes --help --version\" ;;\n",
-      cases,
+      "    '') words=\"",
+      verbs, " --server --yes --help --version\" ;;\n", cases,
       "  esac\n"
       "  if [[ $current == -* || -z $verb ]]; then\n"
       "    COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
@@ -56,11 +56,14 @@ std::string Zsh() {
       "#compdef spillway\n"
       "# zsh completion for spillway: put this file into a folder of $fpath as _spillway.\n"
       "local -a verbs options\n"
-      "verbs=(\n", verbs, ")\n"
+      "verbs=(\n",
+      verbs,
+      ")\n"
       "if (( CURRENT == 2 )); then\n"
       "  _describe verb verbs\n"
       "elif [[ $words[CURRENT] == -* ]]; then\n"
-      "  case $words[2] in\n", cases,
+      "  case $words[2] in\n",
+      cases,
       "  esac\n"
       "  compadd -- $options\n"
       "elif [[ $words[2] == run ]]; then\n"
@@ -79,7 +82,8 @@ class Completion final : public Verb {
   }
   void Define(VerbBuilder& builder) override { builder.Positional("bash|zsh", &shell_, "the shell", true); }
   int Run(Context& context) override {
-    if (shell_ != "bash" && shell_ != "zsh") return context.Fail(absl::InvalidArgumentError(absl::StrCat("`", Printable(shell_, 40), "`: expected bash or zsh")));
+    if (shell_ != "bash" && shell_ != "zsh")
+      return context.Fail(absl::InvalidArgumentError(absl::StrCat("`", Printable(shell_, 40), "`: expected bash or zsh")));
     *context.out << (shell_ == "bash" ? Bash() : Zsh());
     return kExitOk;
   }

@@ -12,7 +12,8 @@ class Cost final : public Verb {
   std::string Name() const override { return "cost"; }
   std::string Summary() const override { return "what was spent, job by job: cost report"; }
   std::vector<std::pair<std::string, std::string>> Examples() const override {
-    return {{"spillway cost report", "everything since the beginning"}, {"spillway cost report --from 2026-12-01T00:00:00Z --to 2027-01-01T00:00:00Z", "one month"}};
+    return {{"spillway cost report", "everything since the beginning"},
+            {"spillway cost report --from 2026-12-01T00:00:00Z --to 2027-01-01T00:00:00Z", "one month"}};
   }
   void Define(VerbBuilder& builder) override {
     builder.Positional("report", &what_, "the only one built yet", true);
@@ -21,7 +22,8 @@ class Cost final : public Verb {
     builder.Output();
   }
   int Run(Context& context) override {
-    if (what_ != "report") return context.Fail(absl::InvalidArgumentError(absl::StrCat("`cost ", Printable(what_, 40), "` is not built yet; `cost report` is")));
+    if (what_ != "report")
+      return context.Fail(absl::InvalidArgumentError(absl::StrCat("`cost ", Printable(what_, 40), "` is not built yet; `cost report` is")));
     v1::CostReportRequest request;
     if (!from_.empty()) {
       ASSIGN_OR_FAIL(context, const int64_t from_ms, ParseUtcMs(from_));
@@ -45,7 +47,8 @@ class Cost final : public Verb {
     std::string text;
     Table jobs({">JOB", "NAME", ">RAN", ">RESERVED", ">SPOT", ">ON DEMAND"});
     for (const v1::JobCost& job : report.jobs()) {
-      jobs.Add({absl::StrCat(job.job_id()), job.name(), HumanDuration(job.run_ms()), Money(job.reserved_micros()), Money(job.spot_micros()), Money(job.on_demand_micros())});
+      jobs.Add({absl::StrCat(job.job_id()), job.name(), HumanDuration(job.run_ms()), Money(job.reserved_micros()), Money(job.spot_micros()),
+                Money(job.on_demand_micros())});
     }
     if (!jobs.empty()) absl::StrAppend(&text, jobs.Render(context.colours), "\n");
     Table sums({"", ">AMOUNT", ""});

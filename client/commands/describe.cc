@@ -31,8 +31,8 @@ std::string ProgressText(const v1::Task& task) {
 
 std::string CheckpointText(const v1::Checkpoint& checkpoint, int64_t now_ms) {
   if (checkpoint.attempt().job_id() == 0) return "";
-  return absl::StrCat("step ", checkpoint.step(), ", ", FormatBytes(checkpoint.bytes()), ", by ", HumanAttempt(checkpoint.attempt()), ", ", HumanAge(now_ms, checkpoint.registered_utc_ms()), " ago",
-                      checkpoint.sealed() ? ", sealed" : "", ", ", Printable(checkpoint.path()));
+  return absl::StrCat("step ", checkpoint.step(), ", ", FormatBytes(checkpoint.bytes()), ", by ", HumanAttempt(checkpoint.attempt()), ", ",
+                      HumanAge(now_ms, checkpoint.registered_utc_ms()), " ago", checkpoint.sealed() ? ", sealed" : "", ", ", Printable(checkpoint.path()));
 }
 
 // Work that had been done and must be done again: what came after the newest checkpoint, or after the start where there was none.
@@ -58,11 +58,16 @@ std::string Timeline(const v1::Task& task, const Context& context) {
     const bool ended = attempt.state() == v1::ENDED;
     const std::string end = EndText(attempt);
     const bool steps = attempt.to_step() > 0 || attempt.from_step() > 0;
-    table.Add({absl::StrCat("@", attempt.key().attempt()), attempt.node_name(), LowerName(static_cast<Market>(attempt.market())), HumanTime(attempt.offered_utc_ms()),
+    table.Add({absl::StrCat("@", attempt.key().attempt()),
+               attempt.node_name(),
+               LowerName(static_cast<Market>(attempt.market())),
+               HumanTime(attempt.offered_utc_ms()),
                attempt.started_utc_ms() > 0 ? HumanDuration(std::max<int64_t>(0, until_ms - attempt.started_utc_ms())) : "",
                steps ? absl::StrCat(attempt.from_step(), "-", std::max(attempt.from_step(), attempt.to_step())) : "",
-               {end, ColourOfState(std::string(absl::string_view(end).substr(0, end.find(' '))))}, attempt.saved_step() > 0 ? absl::StrCat(attempt.saved_step()) : "",
-               ended && steps ? absl::StrCat(StepsLost(attempt)) : "", attempt.detail()});
+               {end, ColourOfState(std::string(absl::string_view(end).substr(0, end.find(' '))))},
+               attempt.saved_step() > 0 ? absl::StrCat(attempt.saved_step()) : "",
+               ended && steps ? absl::StrCat(StepsLost(attempt)) : "",
+               attempt.detail()});
   }
   if (table.empty()) return "";
   std::string text;
@@ -81,19 +86,23 @@ std::string DescribeJob(const v1::Job& job, const Context& context) {
   Line(&out, "priority", absl::StrCat(job.priority()));
   Line(&out, "submitted", AgoText(now_ms, job.submitted_utc_ms()));
   Line(&out, "ended", AgoText(now_ms, job.ended_utc_ms()));
-  Line(&out, "cost", absl::StrCat(HumanMoney(job.cost_micros()), job.reserved_micros() > 0 ? absl::StrCat(", and ", HumanMoney(job.reserved_micros()), " of reserved hours") : ""));
+  Line(&out, "cost",
+       absl::StrCat(HumanMoney(job.cost_micros()),
+                    job.reserved_micros() > 0 ? absl::StrCat(", and ", HumanMoney(job.reserved_micros()), " of reserved hours") : ""));
   for (const v1::Task& task : job.tasks()) {
     if (job.tasks_size() > 1) absl::StrAppend(&out, "\ntask ", job.job_id(), ".", task.task_index(), "  ", Name(static_cast<TaskState>(task.state())), "\n");
     Line(&out, "progress", ProgressText(task));
     Line(&out, "checkpoint", CheckpointText(task.checkpoint(), now_ms));
     Line(&out, "waits for", Printable(task.waiting(), 400));
-    if (task.not_before_utc_ms() > now_ms) Line(&out, "not before", absl::StrCat(HumanTime(task.not_before_utc_ms()), " (in ", HumanDuration(task.not_before_utc_ms() - now_ms), ")"));
+    if (task.not_before_utc_ms() > now_ms)
+      Line(&out, "not before", absl::StrCat(HumanTime(task.not_before_utc_ms()), " (in ", HumanDuration(task.not_before_utc_ms() - now_ms), ")"));
     if (const std::string timeline = Timeline(task, context); !timeline.empty()) absl::StrAppend(&out, "\n", timeline);
   }
   if (job.has_spec()) {
     absl::StrAppend(&out, "\njob file\n");
     const std::string yaml = spec::JobSpecToYaml(job.spec());
-    for (const absl::string_view line : absl::StrSplit(absl::string_view(yaml).substr(0, yaml.size() - 1), '\n')) absl::StrAppend(&out, "  ", Printable(line, 2000), "\n");
+    for (const absl::string_view line : absl::StrSplit(absl::string_view(yaml).substr(0, yaml.size() - 1), '\n'))
+      absl::StrAppend(&out, "  ", Printable(line, 2000), "\n");
   }
   return out;
 }
@@ -101,14 +110,21 @@ std::string DescribeJob(const v1::Job& job, const Context& context) {
 std::string DescribeNode(const v1::Node& node, const Context& context) {
   const int64_t now_ms = context.clock->NowUtcMs();
   const std::string state(Name(static_cast<NodeState>(node.state())));
-  std::string out = absl::StrCat("node ", node.node_id(), "  ", Printable(node.name()), "  ", context.Painted(state, ColourOfState(state)), node.cordoned() ? "  cordoned" : "", "\n");
-  Line(&out, "provider", absl::StrCat(Printable(node.provider()), node.instance_id().empty() ? "" : absl::StrCat(", instance ", Printable(node.instance_id()))));
-  Line(&out, "market", absl::StrCat(LowerName(static_cast<Market>(node.market())), node.price_micros_per_hour() > 0 ? absl::StrCat(", ", HumanMoney(node.price_micros_per_hour()), " an hour") : ""));
+  std::string out = absl::StrCat("node ", node.node_id(), "  ", Printable(node.name()), "  ", context.Painted(state, ColourOfState(state)),
+                                 node.cordoned() ? "  cordoned" : "", "\n");
+  Line(&out, "provider",
+       absl::StrCat(Printable(node.provider()), node.instance_id().empty() ? "" : absl::StrCat(", instance ", Printable(node.instance_id()))));
+  Line(&out, "market",
+       absl::StrCat(LowerName(static_cast<Market>(node.market())),
+                    node.price_micros_per_hour() > 0 ? absl::StrCat(", ", HumanMoney(node.price_micros_per_hour()), " an hour") : ""));
   Line(&out, "place", absl::StrCat(Printable(node.region()), node.region().empty() || node.zone().empty() ? "" : " / ", Printable(node.zone())));
   Line(&out, "total", HumanResources(node.total()));
   Line(&out, "free", HumanResources(node.free()));
   Line(&out, "isolation", Printable(node.isolation()));
-  Line(&out, "session", node.connected() ? "connected" : node.last_seen_utc_ms() > 0 ? absl::StrCat("silent for ", HumanAge(now_ms, node.last_seen_utc_ms())) : "never seen");
+  Line(&out, "session",
+       node.connected()              ? "connected"
+       : node.last_seen_utc_ms() > 0 ? absl::StrCat("silent for ", HumanAge(now_ms, node.last_seen_utc_ms()))
+                                     : "never seen");
   Line(&out, "requested", AgoText(now_ms, node.requested_utc_ms()));
   Line(&out, "ready", AgoText(now_ms, node.ready_utc_ms()));
   Line(&out, "gone", AgoText(now_ms, node.gone_utc_ms()));

@@ -10,7 +10,7 @@ namespace spillway::client {
 namespace {
 
 constexpr int64_t kPollMs = 50;
-constexpr int64_t kProgramTimeoutMs = 30'000;      // scheduler, worker: then SIGKILL, which they survive by design
+constexpr int64_t kProgramTimeoutMs = 30'000;          // scheduler, worker: then SIGKILL, which they survive by design
 constexpr int64_t kSupervisorTimeoutMs = 10 * 60'000;  // jobs have their own grace; a supervisor is never killed over them
 
 // True when it ran and has ended.
@@ -39,7 +39,8 @@ class Down final : public Verb {
   std::string Name() const override { return "down"; }
   std::string Summary() const override { return "stop what `spillway up` started"; }
   std::vector<std::pair<std::string, std::string>> Examples() const override {
-    return {{"spillway down", "running jobs get their grace to save; `up` goes on with them"}, {"spillway down --keep-jobs", "stop the scheduler and the worker, let running jobs run"}};
+    return {{"spillway down", "running jobs get their grace to save; `up` goes on with them"},
+            {"spillway down --keep-jobs", "stop the scheduler and the worker, let running jobs run"}};
   }
   void Define(VerbBuilder& builder) override { builder.Flag("--keep-jobs", &keep_jobs_, "leave running jobs alone; the next `up` finds them again"); }
   int Run(Context& context) override {
@@ -69,7 +70,8 @@ int StopLocal(Context& context, const HomePaths& paths, bool keep_jobs) {
   }
   for (const std::string& node : LocalNodes(paths)) {
     if (!keep_jobs) {
-      if (Stop(context, paths.SupervisorPid(node), "spillway-supervisor", absl::StrCat("the supervisor of ", node), kSupervisorTimeoutMs, false, &stuck)) ++stopped;
+      if (Stop(context, paths.SupervisorPid(node), "spillway-supervisor", absl::StrCat("the supervisor of ", node), kSupervisorTimeoutMs, false, &stuck))
+        ++stopped;
     } else if (FindProcess(paths.SupervisorPid(node), "spillway-supervisor").has_value()) {
       *context.out << "the supervisor of " << node << " and its jobs go on\n";
     }

@@ -53,8 +53,9 @@ class Events final : public Verb {
     }
     std::string about = HumanAttempt(event.attempt());
     if (!event.node_name().empty()) absl::StrAppend(&about, about.empty() ? "" : " ", Printable(event.node_name(), 60));
-    *context.out << event.seq() << "  " << HumanTime(event.utc_ms()) << "  " << context.Painted(Printable(event.kind(), 60), Colour::kBold) << "  " << about << (about.empty() ? "" : "  ")
-                 << Printable(event.message(), 600) << '\n' << std::flush;
+    *context.out << event.seq() << "  " << HumanTime(event.utc_ms()) << "  " << context.Painted(Printable(event.kind(), 60), Colour::kBold) << "  " << about
+                 << (about.empty() ? "" : "  ") << Printable(event.message(), 600) << '\n'
+                 << std::flush;
   }
 
   std::string job_;

@@ -14,7 +14,9 @@ class Nodes final : public Verb {
   std::string Name() const override { return "nodes"; }
   std::string Summary() const override { return "list nodes: what they have, cost and run"; }
   std::vector<std::pair<std::string, std::string>> Examples() const override {
-    return {{"spillway nodes", "nodes that are there or on their way"}, {"spillway nodes --all", "gone ones too, with why they went"}, {"spillway describe node gpu-3", "all about one"}};
+    return {{"spillway nodes", "nodes that are there or on their way"},
+            {"spillway nodes --all", "gone ones too, with why they went"},
+            {"spillway describe node gpu-3", "all about one"}};
   }
   void Define(VerbBuilder& builder) override {
     builder.Flag("-a,--all", &all_, "nodes that are gone too");
@@ -29,12 +31,25 @@ class Nodes final : public Verb {
     for (const v1::Node& node : response.nodes()) {
       const std::string state(spillway::Name(static_cast<NodeState>(node.state())));
       const bool gone = node.state() == v1::RELEASED || node.state() == v1::LOST;
-      const std::string runs = absl::StrJoin(node.attempts(), " ", [](std::string* out, const v1::AttemptKey& key) { absl::StrAppend(out, HumanAttempt(key)); });
-      std::string session = node.connected() ? "connected" : node.last_seen_utc_ms() > 0 ? absl::StrCat("silent ", HumanAge(now_ms, node.last_seen_utc_ms())) : "";
+      const std::string runs =
+          absl::StrJoin(node.attempts(), " ", [](std::string* out, const v1::AttemptKey& key) { absl::StrAppend(out, HumanAttempt(key)); });
+      std::string session = node.connected()              ? "connected"
+                            : node.last_seen_utc_ms() > 0 ? absl::StrCat("silent ", HumanAge(now_ms, node.last_seen_utc_ms()))
+                                                          : "";
       if (gone) session = node.gone_utc_ms() > 0 ? absl::StrCat("gone ", HumanAge(now_ms, node.gone_utc_ms()), " ago") : "gone";
-      table.Add({absl::StrCat(node.node_id()), node.name(), {node.cordoned() ? absl::StrCat(state, " cordoned") : state, ColourOfState(state)}, LowerName(static_cast<Market>(node.market())),
-                 node.provider(), node.zone(), HumanResources(node.total()), gone ? "" : HumanResources(node.free()), node.price_micros_per_hour() > 0 ? HumanMoney(node.price_micros_per_hour()) : "",
-                 node.charged_micros() > 0 ? HumanMoney(node.charged_micros()) : "", runs, session, node.reason()});
+      table.Add({absl::StrCat(node.node_id()),
+                 node.name(),
+                 {node.cordoned() ? absl::StrCat(state, " cordoned") : state, ColourOfState(state)},
+                 LowerName(static_cast<Market>(node.market())),
+                 node.provider(),
+                 node.zone(),
+                 HumanResources(node.total()),
+                 gone ? "" : HumanResources(node.free()),
+                 node.price_micros_per_hour() > 0 ? HumanMoney(node.price_micros_per_hour()) : "",
+                 node.charged_micros() > 0 ? HumanMoney(node.charged_micros()) : "",
+                 runs,
+                 session,
+                 node.reason()});
     }
     *context.out << (table.empty() ? "no nodes\n" : table.Render(context.colours));
     return kExitOk;
@@ -67,10 +82,12 @@ class Offers final : public Verb {
       std::string billed = offer.billing_increment_ms() > 0 ? absl::StrCat("per ", HumanDuration(offer.billing_increment_ms())) : "";
       if (offer.billing_minimum_ms() > 0) absl::StrAppend(&billed, billed.empty() ? "" : ", ", "at least ", HumanDuration(offer.billing_minimum_ms()));
       const bool waits = offer.backoff_until_utc_ms() > now_ms;
-      table.Add({offer.provider(), offer.name(), LowerName(static_cast<Market>(offer.market())), offer.instance_type(), offer.zone(), HumanResources(offer.resources()),
-                 HumanMoney(offer.price_micros_per_hour()), billed, offer.market() == v1::SPOT ? HumanDuration(offer.notice_ms()) : "", offer.capacity() < 0 ? "?" : absl::StrCat(offer.capacity()),
+      table.Add({offer.provider(), offer.name(), LowerName(static_cast<Market>(offer.market())), offer.instance_type(), offer.zone(),
+                 HumanResources(offer.resources()), HumanMoney(offer.price_micros_per_hour()), billed,
+                 offer.market() == v1::SPOT ? HumanDuration(offer.notice_ms()) : "", offer.capacity() < 0 ? "?" : absl::StrCat(offer.capacity()),
                  offer.preemptions() > 0 ? absl::StrCat(offer.preemptions()) : "",
-                 waits ? Table::Cell(absl::StrCat("in ", HumanDuration(offer.backoff_until_utc_ms() - now_ms), ": ", offer.backoff_reason()), Colour::kYellow) : Table::Cell("now", Colour::kGreen)});
+                 waits ? Table::Cell(absl::StrCat("in ", HumanDuration(offer.backoff_until_utc_ms() - now_ms), ": ", offer.backoff_reason()), Colour::kYellow)
+                       : Table::Cell("now", Colour::kGreen)});
     }
     *context.out << (table.empty() ? "no offers: no provider of the configuration supplies nodes\n" : table.Render(context.colours));
     return kExitOk;

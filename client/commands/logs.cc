@@ -29,11 +29,14 @@ class Logs final : public Verb {
     const bool all = attempt_ == "all";
     if (!attempt_.empty() && !all) {
       int64_t number = 0;
-      if (!absl::SimpleAtoi(attempt_, &number) || number < 1) return context.Fail(absl::InvalidArgumentError(absl::StrCat("--attempt ", Printable(attempt_, 40), ": expected a number from 1, or all")));
-      if (attempt.number != 0 && attempt.number != number) return context.Fail(absl::InvalidArgumentError(absl::StrCat("`", job_, "` and --attempt ", number, " name two attempts")));
+      if (!absl::SimpleAtoi(attempt_, &number) || number < 1)
+        return context.Fail(absl::InvalidArgumentError(absl::StrCat("--attempt ", Printable(attempt_, 40), ": expected a number from 1, or all")));
+      if (attempt.number != 0 && attempt.number != number)
+        return context.Fail(absl::InvalidArgumentError(absl::StrCat("`", job_, "` and --attempt ", number, " name two attempts")));
       attempt.number = number;
     }
-    if (all && attempt.number != 0) return context.Fail(absl::InvalidArgumentError(absl::StrCat("`", job_, "` is one attempt, and --attempt all means every one")));
+    if (all && attempt.number != 0)
+      return context.Fail(absl::InvalidArgumentError(absl::StrCat("`", job_, "` is one attempt, and --attempt all means every one")));
     if (attempt.number != 0) {
       OR_FAIL(context, CopyLog(context, *api, attempt, follow_));
       return kExitOk;
@@ -53,7 +56,8 @@ class Logs final : public Verb {
       return kExitOk;
     }
     if (task->attempts_total() == 0) {
-      *context.err << "spillway: " << attempt.task().ToString() << " has not started yet" << (task->waiting().empty() ? "" : ": ") << Printable(task->waiting(), 400) << '\n';
+      *context.err << "spillway: " << attempt.task().ToString() << " has not started yet" << (task->waiting().empty() ? "" : ": ")
+                   << Printable(task->waiting(), 400) << '\n';
       return kExitOk;
     }
     if (!all) {

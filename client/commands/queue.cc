@@ -31,14 +31,15 @@ class Queue final : public Verb {
   }
   int Run(Context& context) override {
     if (limit_ < 1 || limit_ > kRangeMax) return context.Fail(absl::InvalidArgumentError(absl::StrCat("--limit: ", limit_, " is outside 1 to ", kRangeMax)));
-    if (watch_ && context.json) return context.Fail(absl::InvalidArgumentError("--watch and -o json do not go together; `events -f -o json` is the stream for programs"));
+    if (watch_ && context.json)
+      return context.Fail(absl::InvalidArgumentError("--watch and -o json do not go together; `events -f -o json` is the stream for programs"));
     v1::ListJobsRequest request;
     request.set_include_tasks(true);
     request.set_name(name_);
     request.set_newest_first(all_);
     if (states_.empty() && !all_) states_ = LivingStates();
     for (const std::string& text : states_) {
-      const auto state = ParseWord<TaskState>(text);   // a job's states are those of its tasks
+      const auto state = ParseWord<TaskState>(text);  // a job's states are those of its tasks
       if (!state.ok()) return context.Fail(state.status());
       request.add_states(std::string(spillway::Name(*state)));
     }
@@ -68,11 +69,21 @@ class Queue final : public Verb {
       if (watch_ && task.progress().total() > 0) progress = absl::StrCat(Bar(task.progress().step(), task.progress().total(), 16), " ", progress);
       int64_t ran_ms = 0;
       for (const v1::Attempt& attempt : task.attempts()) {
-        if (attempt.started_utc_ms() > 0) ran_ms += std::max<int64_t>(0, (attempt.ended_utc_ms() > 0 ? attempt.ended_utc_ms() : now_ms) - attempt.started_utc_ms());
+        if (attempt.started_utc_ms() > 0)
+          ran_ms += std::max<int64_t>(0, (attempt.ended_utc_ms() > 0 ? attempt.ended_utc_ms() : now_ms) - attempt.started_utc_ms());
       }
-      table.Add({absl::StrCat(job.job_id()), job.name(), {state, ColourOfState(job.state())}, absl::StrCat(job.priority()), alive ? last->node_name() : "",
-                 alive ? LowerName(static_cast<Market>(last->market())) : "", progress, task.attempts_total() > 0 ? absl::StrCat(task.attempts_total()) : "",
-                 HumanAge(now_ms, job.submitted_utc_ms()), ran_ms > 0 ? HumanDuration(ran_ms) : "", job.cost_micros() > 0 ? HumanMoney(job.cost_micros()) : "", task.waiting()});
+      table.Add({absl::StrCat(job.job_id()),
+                 job.name(),
+                 {state, ColourOfState(job.state())},
+                 absl::StrCat(job.priority()),
+                 alive ? last->node_name() : "",
+                 alive ? LowerName(static_cast<Market>(last->market())) : "",
+                 progress,
+                 task.attempts_total() > 0 ? absl::StrCat(task.attempts_total()) : "",
+                 HumanAge(now_ms, job.submitted_utc_ms()),
+                 ran_ms > 0 ? HumanDuration(ran_ms) : "",
+                 job.cost_micros() > 0 ? HumanMoney(job.cost_micros()) : "",
+                 task.waiting()});
     }
     std::string text = table.Render(context.colours);
     if (!jobs.next_page_token().empty()) absl::StrAppend(&text, "... and more; --limit shows more than ", limit_, "\n");

@@ -68,14 +68,16 @@ class Report final : public Verb {
     }
     if (what_ != "progress") {
       const std::string nearest = NearestName(what_, {"progress", "completed"});
-      return absl::InvalidArgumentError(absl::StrCat("`report ", Printable(what_, 40), "`: expected progress or completed", nearest.empty() ? "" : absl::StrCat(", did you mean `", nearest, "`?")));
+      return absl::InvalidArgumentError(absl::StrCat("`report ", Printable(what_, 40), "`: expected progress or completed",
+                                                     nearest.empty() ? "" : absl::StrCat(", did you mean `", nearest, "`?")));
     }
     if (step_ < 0) return absl::InvalidArgumentError("`report progress` needs --step N, from 0");
     if (total_ == 0 || total_ < -1) return absl::InvalidArgumentError("--total is a number from 1");
     json["type"] = "progress";
     json["step"] = step_;
     if (total_ > 0) json["total"] = total_;
-    if (metrics_.size() > limits::kMetricsPerProgressMax) return absl::InvalidArgumentError(absl::StrCat("more than ", limits::kMetricsPerProgressMax, " metrics"));
+    if (metrics_.size() > limits::kMetricsPerProgressMax)
+      return absl::InvalidArgumentError(absl::StrCat("more than ", limits::kMetricsPerProgressMax, " metrics"));
     for (const std::string& metric : metrics_) {
       const size_t equals = metric.find('=');
       double value = 0;
@@ -85,7 +87,8 @@ class Report final : public Verb {
       json["metrics"][metric.substr(0, equals)] = value;
     }
     const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    if (text.size() > limits::kSocketMessageBytesMax) return absl::InvalidArgumentError(absl::StrCat("the message is ", text.size(), " bytes; the most is ", limits::kSocketMessageBytesMax));
+    if (text.size() > limits::kSocketMessageBytesMax)
+      return absl::InvalidArgumentError(absl::StrCat("the message is ", text.size(), " bytes; the most is ", limits::kSocketMessageBytesMax));
     return text;
   }
 

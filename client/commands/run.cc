@@ -38,14 +38,18 @@ class RunCommand final : public Verb {
     ASSIGN_OR_FAIL(context, const JobFile job, MakeJob(context));
     ASSIGN_OR_FAIL(context, Api* const api, context.connect());
     ASSIGN_OR_FAIL(context, const v1::SubmitResponse response, SubmitJobs(*api, {job}, ""));
-    for (const std::string& warning : response.warnings()) *context.err << context.Painted("warning: ", Colour::kYellow) << Printable(NameTheJob(warning, {job}), 400) << '\n';
+    for (const std::string& warning : response.warnings())
+      *context.err << context.Painted("warning: ", Colour::kYellow) << Printable(NameTheJob(warning, {job}), 400) << '\n';
     const JobId id = response.job_ids(0);
     if (detach_) {
       if (context.json) return context.PrintJson(response);
       *context.out << "submitted " << id << ' ' << job.spec.name() << '\n';
       return kExitOk;
     }
-    *context.err << context.Painted(absl::StrCat("spillway: job ", id, " (", job.spec.name(), ") submitted; it goes on if you leave (spillway cancel ", id, ")"), Colour::kDim) << std::endl;
+    *context.err << context.Painted(
+                        absl::StrCat("spillway: job ", id, " (", job.spec.name(), ") submitted; it goes on if you leave (spillway cancel ", id, ")"),
+                        Colour::kDim)
+                 << std::endl;
     ASSIGN_OR_FAIL(context, const v1::Job ended, FollowLogs(context, *api, TaskId{id, 0}, 0));
     return ReportEnd(context, ended);
   }

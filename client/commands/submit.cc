@@ -32,19 +32,21 @@ class Submit final : public Verb {
       if (job.ok()) {
         jobs.push_back(*std::move(job));
       } else {
-        context.Fail(job.status());   // every file's errors are worth knowing at once
+        context.Fail(job.status());  // every file's errors are worth knowing at once
         refused.Update(job.status());
       }
     }
     if (!refused.ok()) return ExitCodeOf(refused);
     ASSIGN_OR_FAIL(context, Api* const api, context.connect());
     ASSIGN_OR_FAIL(context, const v1::SubmitResponse response, SubmitJobs(*api, jobs, request_id_));
-    for (const std::string& warning : response.warnings()) *context.err << context.Painted("warning: ", Colour::kYellow) << Printable(NameTheJob(warning, jobs), 400) << '\n';
+    for (const std::string& warning : response.warnings())
+      *context.err << context.Painted("warning: ", Colour::kYellow) << Printable(NameTheJob(warning, jobs), 400) << '\n';
     if (context.json) {
       context.PrintJson(response);
     } else {
       if (response.repeated_request()) *context.err << "spillway: this request id was answered before; nothing new was created\n";
-      for (int i = 0; i < response.job_ids_size(); ++i) *context.out << "submitted " << response.job_ids(i) << ' ' << jobs[static_cast<size_t>(i)].spec.name() << '\n';
+      for (int i = 0; i < response.job_ids_size(); ++i)
+        *context.out << "submitted " << response.job_ids(i) << ' ' << jobs[static_cast<size_t>(i)].spec.name() << '\n';
     }
     context.out->flush();
     return wait_ ? Wait(context, *api, response) : kExitOk;

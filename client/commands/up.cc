@@ -31,16 +31,18 @@ class Up final : public Verb {
   std::string Name() const override { return "up"; }
   std::string Summary() const override { return "start a scheduler and a local worker on this machine"; }
   std::vector<std::pair<std::string, std::string>> Examples() const override {
-    return {{"spillway up", "in SPILLWAY_HOME (~/.spillway); does nothing when it is up already"},
-            {"spillway up --reserved-nodes 2 --resources cpus=1,memory=2GB,gpu=H100:1:80GB:simulated", "two local nodes with declared devices, to try things out"},
-            {"spillway up --no-worker", "the scheduler alone: nodes join from elsewhere"},
-            {"spillway up --foreground", "stay here until interrupted, then stop everything"}};
+    return {
+        {"spillway up", "in SPILLWAY_HOME (~/.spillway); does nothing when it is up already"},
+        {"spillway up --reserved-nodes 2 --resources cpus=1,memory=2GB,gpu=H100:1:80GB:simulated", "two local nodes with declared devices, to try things out"},
+        {"spillway up --no-worker", "the scheduler alone: nodes join from elsewhere"},
+        {"spillway up --foreground", "stay here until interrupted, then stop everything"}};
   }
   void Define(VerbBuilder& builder) override {
     builder.Flag("--foreground", &foreground_, "stay in the foreground; an interrupt stops everything");
     builder.Flag("--no-worker", &no_worker_, "no local node");
     builder.Option("--reserved-nodes", &nodes_, "N", "local nodes; default: as many as last time, at first 1");
-    builder.Option("--resources", &resources_, "LIST", "what each local node declares, such as cpus=2,memory=8GB,gpu=H100:1:80GB:simulated; default: as last time, at first what the machine has");
+    builder.Option("--resources", &resources_, "LIST",
+                   "what each local node declares, such as cpus=2,memory=8GB,gpu=H100:1:80GB:simulated; default: as last time, at first what the machine has");
     builder.Option("--port", &port_, "PORT", "for a new home: where users reach the scheduler (7070)");
   }
   int Run(Context& context) override {
@@ -57,7 +59,8 @@ class Up final : public Verb {
   absl::Status Start(Context& context) {
     const HomePaths paths(context.home);
     if (nodes_ == kAsBefore) nodes_ = std::clamp<int64_t>(static_cast<int64_t>(LocalNodes(paths).size()), 1, kLocalNodesMax);
-    if (nodes_ < 1 || nodes_ > kLocalNodesMax) return absl::InvalidArgumentError(absl::StrCat("--reserved-nodes: ", nodes_, " is outside 1 to ", kLocalNodesMax));
+    if (nodes_ < 1 || nodes_ > kLocalNodesMax)
+      return absl::InvalidArgumentError(absl::StrCat("--reserved-nodes: ", nodes_, " is outside 1 to ", kLocalNodesMax));
     if (no_worker_ && !resources_.empty()) return absl::InvalidArgumentError("--resources is for the local node, and --no-worker says there is none");
     if (port_ < 0 || port_ > 65'535) return absl::InvalidArgumentError(absl::StrCat("--port: ", port_, " is outside 0 to 65535"));
     RETURN_IF_ERROR(PrepareHome(paths, port_));
@@ -70,13 +73,15 @@ class Up final : public Verb {
   absl::Status StartAll(Context& context, const HomePaths& paths) {
     ASSIGN_OR_RETURN(const bool scheduler_started, StartScheduler(context, paths));
     ASSIGN_OR_RETURN(const std::unique_ptr<Api> api, AwaitScheduler(context, paths));
-    RETURN_IF_ERROR(WritePidFile(paths.scheduler_pid, scheduler_));   // it has written its own by now, without the start time
+    RETURN_IF_ERROR(WritePidFile(paths.scheduler_pid, scheduler_));  // it has written its own by now, without the start time
     if (!no_worker_) {
       for (int64_t i = 1; i <= nodes_; ++i) RETURN_IF_ERROR(StartWorker(context, paths, *api, absl::StrCat("local-", i)));
     }
     ASSIGN_OR_RETURN(const v1::ServerInfo info, api->GetServerInfo());
-    *context.out << "scheduler " << info.version() << (scheduler_started ? " is up at " : " was up already at ") << server_ << ", cluster " << info.cluster_uuid() << '\n'
-                 << info.ready_nodes() << (info.ready_nodes() == 1 ? " node" : " nodes") << " ready, " << info.active_tasks() << " tasks run, " << info.queued_tasks() << " wait\n"
+    *context.out << "scheduler " << info.version() << (scheduler_started ? " is up at " : " was up already at ") << server_ << ", cluster "
+                 << info.cluster_uuid() << '\n'
+                 << info.ready_nodes() << (info.ready_nodes() == 1 ? " node" : " nodes") << " ready, " << info.active_tasks() << " tasks run, "
+                 << info.queued_tasks() << " wait\n"
                  << "home " << paths.home << " (log run/spillwayd.log)\n\n"
                  << "next: spillway run -- echo hello\n"
                  << "      spillway nodes; spillway queue\n"
@@ -91,7 +96,7 @@ class Up final : public Verb {
       scheduler_ = *running;
       return false;
     }
-    for (const std::string& port : {paths.user_port, paths.worker_port}) unlink(port.c_str());   // of an earlier life
+    for (const std::string& port : {paths.user_port, paths.worker_port}) unlink(port.c_str());  // of an earlier life
     ASSIGN_OR_RETURN(scheduler_, StartProcess("spillwayd", {"--home", paths.home}, paths.scheduler_log, paths.scheduler_pid, foreground_));
     return true;
   }
@@ -101,7 +106,8 @@ class Up final : public Verb {
     const int64_t end_ms = context.clock->NowSteadyMs() + kStartTimeoutMs;
     absl::Status last = absl::UnavailableError("it has not said on which port it listens");
     while (context.clock->NowSteadyMs() < end_ms) {
-      if (!StillAlive(scheduler_)) return absl::UnavailableError(absl::StrCat("spillwayd ended while starting", foreground_ ? "" : LogTail(paths.scheduler_log)));
+      if (!StillAlive(scheduler_))
+        return absl::UnavailableError(absl::StrCat("spillwayd ended while starting", foreground_ ? "" : LogTail(paths.scheduler_log)));
       if (const auto address = ListenAddress(paths.user_port); address.ok()) {
         server_ = *address;
         ASSIGN_OR_RETURN(std::unique_ptr<Api> api, context.dial(server_, token));
@@ -111,7 +117,8 @@ class Up final : public Verb {
       }
       context.sleep_ms(kPollMs);
     }
-    return absl::UnavailableError(absl::StrCat("spillwayd runs (pid ", scheduler_.pid, ") but does not answer: ", last.message(), LogTail(paths.scheduler_log)));
+    return absl::UnavailableError(
+        absl::StrCat("spillwayd runs (pid ", scheduler_.pid, ") but does not answer: ", last.message(), LogTail(paths.scheduler_log)));
   }
 
   absl::Status StartWorker(Context& context, const HomePaths& paths, Api& api, const std::string& node) {
@@ -126,22 +133,24 @@ class Up final : public Verb {
     }
     if (!worker.has_value()) {
       RETURN_IF_ERROR(MakeDirectories(paths.NodeHome(node), 0700));
-      std::vector<std::string> arguments = {"--home", paths.NodeHome(node), "--server", server, "--token-file", paths.worker_token,
-                                            "--node-name", node, "--provider", "static", "--market", "reserved"};
+      std::vector<std::string> arguments = {"--home", paths.NodeHome(node), "--server", server,     "--token-file", paths.worker_token, "--node-name",
+                                            node,     "--provider",         "static",   "--market", "reserved"};
       ASSIGN_OR_RETURN(const std::string resources, ResourcesOf(paths.NodeHome(node)));
       if (!resources.empty()) arguments.insert(arguments.end(), {"--resources", resources});
       ASSIGN_OR_RETURN(worker, StartProcess("spillway-worker", arguments, paths.WorkerLog(node), paths.WorkerPid(node), foreground_));
     }
     const int64_t end_ms = context.clock->NowSteadyMs() + kStartTimeoutMs;
     while (context.clock->NowSteadyMs() < end_ms) {
-      if (!StillAlive(*worker)) return absl::UnavailableError(absl::StrCat("the worker of ", node, " ended while starting", foreground_ ? "" : LogTail(paths.WorkerLog(node))));
+      if (!StillAlive(*worker))
+        return absl::UnavailableError(absl::StrCat("the worker of ", node, " ended while starting", foreground_ ? "" : LogTail(paths.WorkerLog(node))));
       ASSIGN_OR_RETURN(const v1::ListNodesResponse nodes, ListAllNodes(api, false));
       for (const v1::Node& each : nodes.nodes()) {
         if (each.name() == node && each.connected()) return absl::OkStatus();
       }
       context.sleep_ms(kPollMs);
     }
-    return absl::UnavailableError(absl::StrCat("the worker of ", node, " runs (pid ", worker->pid, ") but has no session with the scheduler", LogTail(paths.WorkerLog(node))));
+    return absl::UnavailableError(
+        absl::StrCat("the worker of ", node, " runs (pid ", worker->pid, ") but has no session with the scheduler", LogTail(paths.WorkerLog(node))));
   }
 
   // What a node declared once it declares again, so that its jobs still fit after `down` and `up`.

@@ -29,7 +29,6 @@ class Backend {
 };
 
 // `name`: cpu; cuda (UNIMPLEMENTED in a program built without it); auto: the best there is, with one line to `say` when that is a fallback.
-absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name, const ModelConfig& config,
-                                                     const std::function<void(const std::string&)>& say);
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name, const ModelConfig& config, const std::function<void(const std::string&)>& say);
 
 }  // namespace spillway::trainer

@@ -82,9 +82,9 @@ CpuBackend::Pointers CpuBackend::PointersInto(std::vector<float>* flat) const {
   p.position = take();
   for (int l = 0; l < config_.layers; ++l) {
     LayerPointers& layer = p.layers.emplace_back();
-    for (float** field : {&layer.norm1_gain, &layer.norm1_bias, &layer.attention_weight, &layer.attention_bias, &layer.projection_weight,
-                          &layer.projection_bias, &layer.norm2_gain, &layer.norm2_bias, &layer.expand_weight, &layer.expand_bias,
-                          &layer.contract_weight, &layer.contract_bias}) {
+    for (float** field :
+         {&layer.norm1_gain, &layer.norm1_bias, &layer.attention_weight, &layer.attention_bias, &layer.projection_weight, &layer.projection_bias,
+          &layer.norm2_gain, &layer.norm2_bias, &layer.expand_weight, &layer.expand_bias, &layer.contract_weight, &layer.contract_bias}) {
       *field = take();
     }
   }

@@ -33,8 +33,8 @@ class CpuBackend final : public Backend {
     std::vector<LayerPointers> layers;
   };
   struct Norm {
-    std::vector<float> normal;  // (x - mean) / deviation
-    std::vector<float> inverse; // 1 / deviation, a row
+    std::vector<float> normal;   // (x - mean) / deviation
+    std::vector<float> inverse;  // 1 / deviation, a row
     std::vector<float> out;
   };
   struct LayerMemory {

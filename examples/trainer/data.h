@@ -45,7 +45,7 @@ class Sampler {
   const Dataset* const data_;
   const uint64_t context_;
   uint64_t seed_;
-  uint64_t draws_ = 0;   // random numbers taken so far: with the seed, the generator's whole state
+  uint64_t draws_ = 0;  // random numbers taken so far: with the seed, the generator's whole state
   uint64_t epoch_ = 0;
   uint64_t phase_ = 0;   // windows start here, one after the other
   uint64_t cursor_ = 0;  // windows taken in this epoch; the i-th is number (start + i * stride) mod Windows()

@@ -41,16 +41,15 @@ INLINE void Tile(int k, const float* a, ptrdiff_t a_row, ptrdiff_t a_col, const 
 
 // All rows of a panel of N * W columns.
 template <int W, int R, int N>
-INLINE void Panel(int m, int k, const float* a, ptrdiff_t a_row, ptrdiff_t a_col, const float* b, ptrdiff_t b_row, float* c, ptrdiff_t c_row,
-                  bool accumulate) {
+INLINE void Panel(int m, int k, const float* a, ptrdiff_t a_row, ptrdiff_t a_col, const float* b, ptrdiff_t b_row, float* c, ptrdiff_t c_row, bool accumulate) {
   int i = 0;
   for (; i + R <= m; i += R) Tile<W, R, N>(k, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row, accumulate);
   for (; i < m; ++i) Tile<W, 1, N>(k, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row, accumulate);
 }
 
 template <int W, int R>
-INLINE void GemmBody(int m, int n, int k, const float* a, ptrdiff_t a_row, ptrdiff_t a_col, const float* b, ptrdiff_t b_row, float* c,
-                     ptrdiff_t c_row, bool accumulate) {
+INLINE void GemmBody(int m, int n, int k, const float* a, ptrdiff_t a_row, ptrdiff_t a_col, const float* b, ptrdiff_t b_row, float* c, ptrdiff_t c_row,
+                     bool accumulate) {
   int j = 0;
   for (; j + 2 * W <= n; j += 2 * W) Panel<W, R, 2>(m, k, a, a_row, a_col, b + j, b_row, c + j, c_row, accumulate);
   for (; j + W <= n; j += W) Panel<W, R, 1>(m, k, a, a_row, a_col, b + j, b_row, c + j, c_row, accumulate);
@@ -108,15 +107,15 @@ INLINE void AdamWBody(size_t n, const AdamW& s, const float* __restrict gradient
   }
 }
 
-#define DEFINE_KERNELS(Name, text, attributes, W, R)                                                                                       \
-  attributes void Gemm##Name(int m, int n, int k, const float* a, ptrdiff_t a_row, ptrdiff_t a_col, const float* b, ptrdiff_t b_row,       \
-                             float* c, ptrdiff_t c_row, bool accumulate) {                                                                 \
-    GemmBody<W, R>(m, n, k, a, a_row, a_col, b, b_row, c, c_row, accumulate);                                                              \
-  }                                                                                                                                        \
-  attributes void Gelu##Name(size_t n, const float* x, float* y) { GeluBody(n, x, y); }                                                    \
-  attributes void GeluBackward##Name(size_t n, const float* x, const float* dy, float* dx) { GeluBackwardBody(n, x, dy, dx); }             \
-  attributes void ExpMinus##Name(size_t n, const float* x, float shift, float* y) { ExpMinusBody(n, x, shift, y); }                        \
-  attributes void AdamW##Name(size_t n, const AdamW& s, const float* g, float* w, float* m, float* v) { AdamWBody(n, s, g, w, m, v); }     \
+#define DEFINE_KERNELS(Name, text, attributes, W, R)                                                                                           \
+  attributes void Gemm##Name(int m, int n, int k, const float* a, ptrdiff_t a_row, ptrdiff_t a_col, const float* b, ptrdiff_t b_row, float* c, \
+                             ptrdiff_t c_row, bool accumulate) {                                                                               \
+    GemmBody<W, R>(m, n, k, a, a_row, a_col, b, b_row, c, c_row, accumulate);                                                                  \
+  }                                                                                                                                            \
+  attributes void Gelu##Name(size_t n, const float* x, float* y) { GeluBody(n, x, y); }                                                        \
+  attributes void GeluBackward##Name(size_t n, const float* x, const float* dy, float* dx) { GeluBackwardBody(n, x, dy, dx); }                 \
+  attributes void ExpMinus##Name(size_t n, const float* x, float shift, float* y) { ExpMinusBody(n, x, shift, y); }                            \
+  attributes void AdamW##Name(size_t n, const AdamW& s, const float* g, float* w, float* m, float* v) { AdamWBody(n, s, g, w, m, v); }         \
   constexpr Kernels k##Name = {text, Gemm##Name, Gelu##Name, GeluBackward##Name, ExpMinus##Name, AdamW##Name};
 
 DEFINE_KERNELS(Plain, "plain", , 4, 4)

@@ -19,9 +19,9 @@ struct Kernels {
   // C = A B, or C += A B, for A of m x k, B of k x n. A's element (i, p) is a[i * a_row + p * a_col]; rows of B and C are dense.
   void (*gemm)(int m, int n, int k, const float* a, ptrdiff_t a_row, ptrdiff_t a_col, const float* b, ptrdiff_t b_row, float* c, ptrdiff_t c_row,
                bool accumulate);
-  void (*gelu)(size_t n, const float* x, float* y);                                 // the tanh form
+  void (*gelu)(size_t n, const float* x, float* y);  // the tanh form
   void (*gelu_backward)(size_t n, const float* x, const float* dy, float* dx);
-  void (*exp_minus)(size_t n, const float* x, float shift, float* y);               // y = exp(x - shift)
+  void (*exp_minus)(size_t n, const float* x, float shift, float* y);  // y = exp(x - shift)
   void (*adamw)(size_t n, const AdamW& step, const float* gradient, float* weight, float* m, float* v);
 };
 

@@ -47,7 +47,8 @@ int Main(const std::vector<std::string>& arguments) {
   auto env = checkpoint::RunEnv::FromEnvironment();
   if (!env.ok()) return Fail(env.status());
   RealClock clock;
-  auto run = Run::Prepare(*options, *env, [] { return static_cast<int>(stop_signal); }, &clock, &std::cout);
+  auto run = Run::Prepare(
+      *options, *env, [] { return static_cast<int>(stop_signal); }, &clock, &std::cout);
   if (!run.ok()) return Fail(run.status());
   auto code = run->ToTheEnd();
   if (!code.ok()) return Fail(code.status());

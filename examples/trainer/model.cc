@@ -74,9 +74,7 @@ std::vector<Parameter> ParametersOf(const ModelConfig& c) {
   return parameters;
 }
 
-size_t WeightCount(const std::vector<Parameter>& parameters) {
-  return parameters.empty() ? 0 : parameters.back().offset + parameters.back().size;
-}
+size_t WeightCount(const std::vector<Parameter>& parameters) { return parameters.empty() ? 0 : parameters.back().offset + parameters.back().size; }
 
 TrainingState InitialState(const std::vector<Parameter>& parameters, uint64_t seed) {
   TrainingState state;

@@ -23,13 +23,13 @@ struct ModelConfig {
 absl::Status CheckConfig(const ModelConfig& config);
 
 struct Parameter {
-  std::string name;             // "layer.0/attention.weight"
+  std::string name;  // "layer.0/attention.weight"
   std::vector<int64_t> shape;
-  size_t offset = 0;            // in the flat array of all weights
+  size_t offset = 0;  // in the flat array of all weights
   size_t size = 0;
   enum class Start { kZero, kOne, kRandom } start = Start::kZero;
-  float scale = 0;              // of kRandom
-  bool decays = false;          // weight decay: matrices only
+  float scale = 0;      // of kRandom
+  bool decays = false;  // weight decay: matrices only
 };
 
 // Embeddings, then each layer, then the final norm and the head.

@@ -55,7 +55,8 @@ std::vector<Flag> FlagsOf(Options* o) {
   return {
       {"data", "FILE", "the text to learn (required)", Text(&o->data)},
       {"steps", "N", "train for N steps (400)", Integer(&o->steps, 1, checkpoint::kStepMax)},
-      {"checkpoint-every", "K", "save a checkpoint every K steps; 0: only when stopped and at the end (50)", Integer(&o->checkpoint_every, 0, checkpoint::kStepMax)},
+      {"checkpoint-every", "K", "save a checkpoint every K steps; 0: only when stopped and at the end (50)",
+       Integer(&o->checkpoint_every, 0, checkpoint::kStepMax)},
       {"seed", "S", "same seed, same weights, bit for bit (1)", Integer(&o->seed, 0, INT64_MAX)},
       {"layers", "N", "transformer layers (2)", Integer(&o->model.layers, 1, 64)},
       {"dim", "N", "width of the model (128)", Integer(&o->model.dim, 1, 4096)},
@@ -78,7 +79,9 @@ std::vector<Flag> FlagsOf(Options* o) {
 
 std::string Usage() {
   Options defaults;
-  std::string text = "usage: spillway-train --data FILE [flags]\n       spillway-train --hash PATH\n\nTrains a small character-level transformer, and survives being stopped.\n\n";
+  std::string text =
+      "usage: spillway-train --data FILE [flags]\n       spillway-train --hash PATH\n\nTrains a small character-level transformer, and survives being "
+      "stopped.\n\n";
   for (const Flag& flag : FlagsOf(&defaults)) {
     const std::string left = absl::StrCat("  --", flag.name, flag.value.empty() ? "" : " ", flag.value);
     absl::StrAppend(&text, left, std::string(left.size() < 28 ? 28 - left.size() : 1, ' '), flag.help, "\n");

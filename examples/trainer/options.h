@@ -14,17 +14,17 @@ namespace spillway::trainer {
 struct Options {
   std::string data;
   int64_t steps = 400;
-  int64_t checkpoint_every = 50;   // 0: only when stopped and at the end
+  int64_t checkpoint_every = 50;  // 0: only when stopped and at the end
   uint64_t seed = 1;
   double lr = 0.004;
   ModelConfig model;
   std::string backend = "auto";
-  std::string out;                 // the final weights go here too
+  std::string out;  // the final weights go here too
   std::string name = "train";
-  std::string checkpoint_dir;      // outside Spillway only
+  std::string checkpoint_dir;  // outside Spillway only
   int64_t step_delay_ms = 0;
   int64_t log_every = 10;
-  std::string hash;                // print the weights' hash of this checkpoint and do nothing else
+  std::string hash;  // print the weights' hash of this checkpoint and do nothing else
   bool help = false;
 };
 

@@ -65,8 +65,8 @@ absl::Status CheckSameRun(const checkpoint::Metadata& wanted, const checkpoint::
   for (const auto& [key, value] : wanted) {
     auto it = found.find(key);
     if (it != found.end() && it->second == value) continue;
-    return absl::FailedPreconditionError(absl::StrCat("the checkpoint is of another run: ", key, " is ", value, " here and ",
-                                                      it == found.end() ? "not given" : it->second, " there"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the checkpoint is of another run: ", key, " is ", value, " here and ", it == found.end() ? "not given" : it->second, " there"));
   }
   return absl::OkStatus();
 }

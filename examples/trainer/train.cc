@@ -25,8 +25,7 @@ std::string WithCommas(int64_t n) {
 
 }  // namespace
 
-absl::StatusOr<Run> Run::Prepare(const Options& options, const checkpoint::RunEnv& env, std::function<int()> stop_signal, Clock* clock,
-                                 std::ostream* out) {
+absl::StatusOr<Run> Run::Prepare(const Options& options, const checkpoint::RunEnv& env, std::function<int()> stop_signal, Clock* clock, std::ostream* out) {
   Run run;
   run.options_ = options;
   run.env_ = env;

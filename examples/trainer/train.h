@@ -25,8 +25,7 @@ inline constexpr int kExitStopped = 143;
 class Run {
  public:
   // `stop_signal` answers the number of the stop signal received so far, 0 for none.
-  static absl::StatusOr<Run> Prepare(const Options& options, const checkpoint::RunEnv& env, std::function<int()> stop_signal, Clock* clock,
-                                     std::ostream* out);
+  static absl::StatusOr<Run> Prepare(const Options& options, const checkpoint::RunEnv& env, std::function<int()> stop_signal, Clock* clock, std::ostream* out);
   // The exit code, or why the run failed.
   absl::StatusOr<int> ToTheEnd();
 

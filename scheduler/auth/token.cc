@@ -39,7 +39,8 @@ absl::StatusOr<std::string> LoadOrCreateToken(const std::string& path) {
 }
 
 absl::Status TokenGuard::Check(absl::string_view authorization) const {
-  if (authorization.empty()) return absl::UnauthenticatedError("no token: every call needs `authorization: Bearer TOKEN` (SPILLWAY_TOKEN, or tokens/user in SPILLWAY_HOME)");
+  if (authorization.empty())
+    return absl::UnauthenticatedError("no token: every call needs `authorization: Bearer TOKEN` (SPILLWAY_TOKEN, or tokens/user in SPILLWAY_HOME)");
   const bool equal = authorization.size() == expected_.size() && CRYPTO_memcmp(authorization.data(), expected_.data(), expected_.size()) == 0;
   if (!equal) return absl::UnauthenticatedError("wrong token");
   return absl::OkStatus();

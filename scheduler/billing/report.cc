@@ -17,7 +17,10 @@ Report MakeReport(const std::vector<store::CostRow>& rows) {
     job.name = row.job_name;
     job.run_ms += row.duration_ms;
     switch (row.market) {
-      case Market::kReserved: job.reserved_micros += row.amount_micros; report.reserved_used_micros += row.amount_micros; break;
+      case Market::kReserved:
+        job.reserved_micros += row.amount_micros;
+        report.reserved_used_micros += row.amount_micros;
+        break;
       case Market::kSpot: job.spot_micros += row.amount_micros; break;
       default: job.on_demand_micros += row.amount_micros;
     }

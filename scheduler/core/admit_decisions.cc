@@ -93,7 +93,8 @@ Admitted AdmitOne(const AdmitContext& context, const Place& command) {
   if (job == nullptr) return Refused(absl::StrCat("task ", command.task.ToString(), " does not live"));
   if (const absl::Status may = MayBeOffered(context, *job, command.task); !may.ok()) return may;
   const Shape& shape = ShapeOf(state, *job);
-  if (static_cast<int64_t>(command.members.size()) != shape.nodes) return Refused(absl::StrCat("task ", command.task.ToString(), " needs ", shape.nodes, " nodes"));
+  if (static_cast<int64_t>(command.members.size()) != shape.nodes)
+    return Refused(absl::StrCat("task ", command.task.ToString(), " needs ", shape.nodes, " nodes"));
   const std::optional<Task> task = GetTask(state, command.task);
   Attempt attempt;
   attempt.number = task->attempts + 1;

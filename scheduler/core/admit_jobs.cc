@@ -34,8 +34,8 @@ absl::Status ValidateJob(const NewJob& job, size_t number) {
 struct Reach {
   bool fits = false;
   bool anything_known = false;
-  bool offers_pending = false;   // a provider that creates has not listed its offers yet
-  std::string nearest;           // what comes closest, and what it lacks
+  bool offers_pending = false;  // a provider that creates has not listed its offers yet
+  std::string nearest;          // what comes closest, and what it lacks
 };
 
 Reach ReachOf(const State& state, const Shape& shape) {
@@ -98,8 +98,8 @@ Admitted AdmitOne(const AdmitContext& context, const Submit& command) {
   const auto known = state.requests.find(command.request_id);
   if (known != state.requests.end() && context.now_ms - known->second.at_ms < limits::kRequestIdTtlMs) {
     if (known->second.digest != command.request_digest) {
-      return absl::AlreadyExistsError(absl::StrCat("request_id ", command.request_id, " was used for a submission with other specs (jobs ",
-                                                   absl::StrJoin(known->second.jobs, ", "), ")"));
+      return absl::AlreadyExistsError(
+          absl::StrCat("request_id ", command.request_id, " was used for a submission with other specs (jobs ", absl::StrJoin(known->second.jobs, ", "), ")"));
     }
     admission.reply.jobs = known->second.jobs;
     admission.reply.repeated = true;
@@ -184,12 +184,9 @@ Admitted AdmitOne(const AdmitContext& context, const Preempt& command) {
   if (job == nullptr) return NoSuchJob(context.state, command.task.job);
   const Task* task = FindTask(context.state, command.task);
   if (task == nullptr && command.task.index >= job->task_count) return absl::NotFoundError(absl::StrCat("there is no task ", command.task.ToString()));
-  const bool runs = task != nullptr && task->attempt &&
-                    (task->attempt->state == AttemptState::kStarting || task->attempt->state == AttemptState::kRunning);
+  const bool runs = task != nullptr && task->attempt && (task->attempt->state == AttemptState::kStarting || task->attempt->state == AttemptState::kRunning);
   if (!runs) {
-    const absl::string_view state = task == nullptr       ? absl::string_view("has no attempt")
-                                    : task->attempt       ? Name(task->attempt->state)
-                                                          : Name(task->state);
+    const absl::string_view state = task == nullptr ? absl::string_view("has no attempt") : task->attempt ? Name(task->attempt->state) : Name(task->state);
     return absl::FailedPreconditionError(absl::StrCat("task ", command.task.ToString(), " is not running (", state, ")"));
   }
   StopRequest stop;

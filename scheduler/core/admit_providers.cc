@@ -76,7 +76,8 @@ Admitted AdmitOne(const AdmitContext& context, const Configure& command) {
   for (const Reservation& reservation : command.reservations) {
     if (reservation.name.empty()) return absl::InvalidArgumentError("reservations: one has no name");
     if (reservation.price_micros_per_hour < 0) return absl::InvalidArgumentError(absl::StrCat("reservation ", reservation.name, ": its price is negative"));
-    if (!reservations.insert({reservation.name, reservation}).second) return absl::InvalidArgumentError(absl::StrCat("reservations: two are called ", reservation.name));
+    if (!reservations.insert({reservation.name, reservation}).second)
+      return absl::InvalidArgumentError(absl::StrCat("reservations: two are called ", reservation.name));
   }
   Admission admission;
   if (event.cluster_uuid != meta.cluster_uuid || providers != meta.providers || reservations != meta.reservations) admission.events.push_back(std::move(event));
@@ -89,7 +90,8 @@ Admitted AdmitOne(const AdmitContext& context, const OffersListed& command) {
   std::set<std::string> names;
   for (Offer& offer : event.offers) {
     if (const absl::Status valid = ValidateOffer(offer, command.provider); !valid.ok()) return valid;
-    if (!names.insert(offer.name).second) return absl::InvalidArgumentError(absl::StrCat("two offers of ", command.provider, " are called ", Printable(offer.name)));
+    if (!names.insert(offer.name).second)
+      return absl::InvalidArgumentError(absl::StrCat("two offers of ", command.provider, " are called ", Printable(offer.name)));
     offer.provider = command.provider;
     offer.withdrawn = false;
   }
@@ -108,7 +110,8 @@ Admitted AdmitOne(const AdmitContext& context, const InstanceCreated& command) {
   if (command.instance_id.empty()) return absl::InvalidArgumentError("instance_id: must not be empty");
   if (node->instance_id == command.instance_id) return admission;
   if (!node->instance_id.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat("node ", node->name, " is instance ", node->instance_id, " already, not ", Printable(command.instance_id)));
+    return absl::FailedPreconditionError(
+        absl::StrCat("node ", node->name, " is instance ", node->instance_id, " already, not ", Printable(command.instance_id)));
   }
   admission.events.push_back(NodeCreated{node->id, command.instance_id});
   return admission;
@@ -117,16 +120,14 @@ Admitted AdmitOne(const AdmitContext& context, const InstanceCreated& command) {
 Admitted AdmitOne(const AdmitContext& context, const InstanceRefused& command) {
   Admission admission;
   const Node* node = FindNode(context.state, command.node);
-  const bool waits = node != nullptr && node->owned && node->created_ms == 0 &&
-                     (node->state == NodeState::kRequested || node->state == NodeState::kReleasing);
+  const bool waits = node != nullptr && node->owned && node->created_ms == 0 && (node->state == NodeState::kRequested || node->state == NodeState::kReleasing);
   if (!waits) return admission;
   const OfferKey key{node->provider, node->offer};
   const auto offer = context.state.offers.find(key);
   const int64_t refusals = offer == context.state.offers.end() ? 1 : offer->second.refusals + 1;
   int64_t wait_ms = command.retry_after_ms;
   if (wait_ms <= 0) {
-    wait_ms = command.code == InstanceRefused::Code::kRejected ? kRejectedBackoffMs
-                                                               : Doubling(context.policy.offer_backoff_ms, refusals, kOfferBackoffMsMax);
+    wait_ms = command.code == InstanceRefused::Code::kRejected ? kRejectedBackoffMs : Doubling(context.policy.offer_backoff_ms, refusals, kOfferBackoffMsMax);
   }
   wait_ms = std::min(wait_ms, kRejectedBackoffMs);
   admission.events.push_back(NodeCreateRefused{node->id, key, Printable(command.message), context.now_ms + wait_ms});
@@ -197,7 +198,8 @@ Admitted AdmitOne(const AdmitContext& context, const InstanceListing& command) {
     }
     if (node == nullptr) {
       if (KnownToHaveEnded(context, command.provider, instance.instance_id, command.asked_ms)) continue;
-      if (instance.alive && (*provider)->can_create) admission.events.push_back(OrphanAdopted{Orphan(context, next_node++, command.provider, instance, &orphan_names)});
+      if (instance.alive && (*provider)->can_create)
+        admission.events.push_back(OrphanAdopted{Orphan(context, next_node++, command.provider, instance, &orphan_names)});
       continue;
     }
     if (!seen.insert(node->id).second) continue;

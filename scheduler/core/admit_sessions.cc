@@ -39,8 +39,8 @@ const Node* FindByHello(const State& state, const std::string& provider, const N
 void TakeReservation(const AdmitContext& context, Node* node) {
   node->reservation.clear();
   for (const auto& [name, reservation] : context.state.meta.reservations) {
-    const bool now_inside = (reservation.from_ms == 0 || reservation.from_ms <= context.now_ms) &&
-                            (reservation.to_ms == 0 || context.now_ms < reservation.to_ms);
+    const bool now_inside =
+        (reservation.from_ms == 0 || reservation.from_ms <= context.now_ms) && (reservation.to_ms == 0 || context.now_ms < reservation.to_ms);
     if (!now_inside || !reservation.nodes.contains(node->name)) continue;
     node->reservation = name;
     node->market = Market::kReserved;
@@ -94,12 +94,14 @@ Admitted AdmitOne(const AdmitContext& context, const NodeHello& command) {
     std::vector<std::string> names;
     for (const auto& [name, info] : state.meta.providers) names.push_back(name);
     const std::string nearest = NearestName(provider_name, names);
-    return absl::FailedPreconditionError(absl::StrCat("no provider is called ", Printable(provider_name), nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
+    return absl::FailedPreconditionError(
+        absl::StrCat("no provider is called ", Printable(provider_name), nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
   }
   const Node* old = FindByHello(state, provider_name, command);
   const bool creates = provider != state.meta.providers.end() && provider->second.can_create;
   if (old == nullptr && creates) {
-    return absl::FailedPreconditionError(absl::StrCat("provider ", provider_name, " was not asked for a node called ", Printable(command.name), " (or it was released)"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("provider ", provider_name, " was not asked for a node called ", Printable(command.name), " (or it was released)"));
   }
   if (old != nullptr && old->owned && !old->instance_id.empty() && !command.instance_id.empty() && old->instance_id != command.instance_id) {
     return absl::FailedPreconditionError(absl::StrCat("node ", old->name, " is instance ", old->instance_id, ", not ", Printable(command.instance_id)));
@@ -193,9 +195,11 @@ absl::Status TakeCheckpoint(const AdmitContext& context, AttemptId id, const Rep
   CheckpointRef checkpoint = report.checkpoint;
   if (checkpoint.attempt == 0) checkpoint.attempt = id.number;
   if (checkpoint.attempt != id.number) {
-    return absl::InvalidArgumentError(absl::StrCat("report ", report.seq, ": attempt ", id.ToString(), " reports a checkpoint of attempt ", checkpoint.attempt));
+    return absl::InvalidArgumentError(
+        absl::StrCat("report ", report.seq, ": attempt ", id.ToString(), " reports a checkpoint of attempt ", checkpoint.attempt));
   }
-  if (checkpoint.path.empty() || checkpoint.step < 0) return absl::InvalidArgumentError(absl::StrCat("report ", report.seq, ": a checkpoint without path or step"));
+  if (checkpoint.path.empty() || checkpoint.step < 0)
+    return absl::InvalidArgumentError(absl::StrCat("report ", report.seq, ": a checkpoint without path or step"));
   if (task->checkpoint && task->checkpoint->path == checkpoint.path && task->checkpoint->manifest_sha256 == checkpoint.manifest_sha256) return absl::OkStatus();
   checkpoint.registered_ms = context.now_ms;
   checkpoint.sealed = false;

@@ -49,7 +49,8 @@ AttemptEnded EndOf(const AdmitContext& context, const Job& job, const Task& task
   event.cause = outcome.cause;
   event.initiator = believed.initiator;
   event.detail = believed.detail;
-  if (outcome.cause != believed.cause) absl::StrAppend(&event.detail, event.detail.empty() ? "" : "; ", "exit 85 three times running without a newer checkpoint");
+  if (outcome.cause != believed.cause)
+    absl::StrAppend(&event.detail, event.detail.empty() ? "" : "; ", "exit 85 three times running without a newer checkpoint");
   event.to_step = std::max(believed.to_step, attempt.saved_step);
   event.next = outcome.next;
   if (outcome.next == TaskState::kQueued) {
@@ -72,8 +73,7 @@ void EndAllOn(const AdmitContext& context, NodeId node, const End& end, std::vec
   }
 }
 
-void EndNode(const AdmitContext& context, const Node& node, bool reclaimed, const std::string& reason, int64_t billed_micros,
-             std::vector<Event>* events) {
+void EndNode(const AdmitContext& context, const Node& node, bool reclaimed, const std::string& reason, int64_t billed_micros, std::vector<Event>* events) {
   const bool taken = reclaimed || node.notice_deadline_ms > 0;
   End end;
   end.cause = taken ? EndCause::kPreempted : EndCause::kNodeLost;

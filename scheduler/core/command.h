@@ -13,10 +13,10 @@ namespace spillway::core {
 // --- From users (rpc) ---
 
 struct NewJob {
-  std::string uid;             // chosen by the server's edge: the core draws no random numbers
+  std::string uid;  // chosen by the server's edge: the core draws no random numbers
   std::string name, owner;
-  std::string spec_digest;     // 32 bytes
-  std::string spec_bytes;      // stored once by digest, outside the state
+  std::string spec_digest;  // 32 bytes
+  std::string spec_bytes;   // stored once by digest, outside the state
   Shape shape;
   int64_t priority = 50;
   RetryPolicy retry;
@@ -31,14 +31,14 @@ struct Submit {
   std::string request_digest;
   std::vector<NewJob> jobs;
 };
-struct Cancel {                 // NOT_FOUND; a job that has ended is FAILED_PRECONDITION
+struct Cancel {  // NOT_FOUND; a job that has ended is FAILED_PRECONDITION
   JobId job = 0;
   bool now = false;
   std::string reason;
 };
-struct Preempt {                // FAILED_PRECONDITION unless the task has a STARTING or RUNNING attempt
+struct Preempt {  // FAILED_PRECONDITION unless the task has a STARTING or RUNNING attempt
   TaskId task;
-  int64_t grace_ms = 0;         // 0: the job's own
+  int64_t grace_ms = 0;  // 0: the job's own
 };
 struct CordonNode {
   NodeId node = 0;
@@ -52,7 +52,7 @@ struct DrainNode {
 // --- From start-up ---
 
 struct Configure {
-  std::string cluster_uuid;     // taken on the first start only; a mismatch later is FAILED_PRECONDITION
+  std::string cluster_uuid;  // taken on the first start only; a mismatch later is FAILED_PRECONDITION
   std::vector<ProviderInfo> providers;
   std::vector<Reservation> reservations;
 };
@@ -79,8 +79,8 @@ struct Report {
   int64_t seq = 0;
   AttemptId attempt;
   Kind kind = Kind::kAccepted;
-  CheckpointRef checkpoint;     // kCheckpoint: attempt, step, path, manifest, bytes
-  EndCause cause = EndCause::kUnspecified;   // kEnded
+  CheckpointRef checkpoint;                 // kCheckpoint: attempt, step, path, manifest, bytes
+  EndCause cause = EndCause::kUnspecified;  // kEnded
   Initiator initiator = Initiator::kUnspecified;
   std::string detail;
   int64_t last_step = 0;
@@ -95,23 +95,23 @@ struct NodeReports {
 };
 struct NodeNotice {
   NodeId node = 0;
-  int64_t in_ms = 0;            // it will be taken this long from now
+  int64_t in_ms = 0;  // it will be taken this long from now
   std::string source;
   bool advisory = false;
 };
 
 // --- From the effects' executors ---
 
-struct SealResult {             // the store was listed; what is not here will never be read
+struct SealResult {  // the store was listed; what is not here will never be read
   AttemptId attempt;
-  std::optional<CheckpointRef> newest;   // newest committed and verified manifest of this attempt's directory
-  int64_t damaged = 0;          // manifests that failed verification
+  std::optional<CheckpointRef> newest;  // newest committed and verified manifest of this attempt's directory
+  int64_t damaged = 0;                  // manifests that failed verification
 };
 struct OffersListed {
   std::string provider;
-  std::vector<Offer> offers;    // the whole list; learned fields are ignored
+  std::vector<Offer> offers;  // the whole list; learned fields are ignored
 };
-struct InstanceCreated {        // NODE may be RELEASING by now: then the effect to terminate follows
+struct InstanceCreated {  // NODE may be RELEASING by now: then the effect to terminate follows
   NodeId node = 0;
   std::string instance_id;
 };
@@ -119,23 +119,23 @@ struct InstanceRefused {
   NodeId node = 0;
   enum class Code { kCapacity = 1, kThrottled = 2, kRejected = 3 } code = Code::kCapacity;  // kRejected: the request itself is wrong (long back-off)
   std::string message;
-  int64_t retry_after_ms = 0;   // 0: the policy's
+  int64_t retry_after_ms = 0;  // 0: the policy's
 };
 // One complete listing of a provider, begun at `asked_ms` (instances created later may be missing: absence proves nothing for them).
 struct InstanceListing {
   std::string provider;
   int64_t asked_ms = 0;
   struct Instance {
-    std::string instance_id, name;   // name is the node name we gave it
+    std::string instance_id, name;  // name is the node name we gave it
     bool alive = true;
-    bool reclaimed = false;          // the provider took it (with or without notice)
+    bool reclaimed = false;  // the provider took it (with or without notice)
     std::string reason;
-    int64_t billed_micros = -1;      // final bill when it has ended; -1 unknown
-    int64_t notice_in_ms = -1;       // announced reclaim; -1 none
+    int64_t billed_micros = -1;  // final bill when it has ended; -1 unknown
+    int64_t notice_in_ms = -1;   // announced reclaim; -1 none
   };
-  std::vector<Instance> instances;   // ours only (by cluster tag)
+  std::vector<Instance> instances;  // ours only (by cluster tag)
 };
-struct InstanceGone {           // the provider's word about one node, after Terminate or Describe
+struct InstanceGone {  // the provider's word about one node, after Terminate or Describe
   NodeId node = 0;
   bool reclaimed = false;
   std::string reason;
@@ -162,20 +162,20 @@ struct StopAttempt {
   AttemptId attempt;
   StopRequest stop;
 };
-struct DeclareLost {            // its lease has lapsed and nobody can testify
+struct DeclareLost {  // its lease has lapsed and nobody can testify
   NodeId node = 0;
   std::string reason;
 };
-struct FenceAttempt {            // its node has been silent for longer than the job allows (Job::max_silence_ms): the owner accepts that it may still run
+struct FenceAttempt {  // its node has been silent for longer than the job allows (Job::max_silence_ms): the owner accepts that it may still run
   AttemptId attempt;
   std::string reason;
 };
-struct ForgetRequests {         // idempotency records older than their time to live
+struct ForgetRequests {  // idempotency records older than their time to live
   int64_t before_ms = 0;
 };
 
-using Command = std::variant<Submit, Cancel, Preempt, CordonNode, DrainNode, Configure, NodeHello, NodeReports, NodeNotice, SealResult, OffersListed,
-                             InstanceCreated, InstanceRefused, InstanceListing, InstanceGone, Place, RequestNode, ReleaseNode, StopAttempt, DeclareLost,
-                             ForgetRequests, FenceAttempt>;
+using Command =
+    std::variant<Submit, Cancel, Preempt, CordonNode, DrainNode, Configure, NodeHello, NodeReports, NodeNotice, SealResult, OffersListed, InstanceCreated,
+                 InstanceRefused, InstanceListing, InstanceGone, Place, RequestNode, ReleaseNode, StopAttempt, DeclareLost, ForgetRequests, FenceAttempt>;
 
 }  // namespace spillway::core

@@ -22,11 +22,11 @@ namespace spillway::core {
 
 // The numbers that decisions go by. They are read when something is decided (Admit, Decide, Explain), never when it is applied.
 struct Policy {
-  int64_t lease_ms, renew_every_ms, silence_ms, lease_grace_ms;   // defaults: base/limits.h
-  int64_t retry_backoff_ms;                                       // first; doubles up to limits::kRetryBackoffMsMax
-  int64_t pool_avoid_ms;                                          // a pool that preempted is avoided this long where another will do
-  int64_t offer_backoff_ms;                                       // first after a refusal; doubles up to 5 min
-  int64_t candidates_max;                                         // step budget of one Decide
+  int64_t lease_ms, renew_every_ms, silence_ms, lease_grace_ms;  // defaults: base/limits.h
+  int64_t retry_backoff_ms;                                      // first; doubles up to limits::kRetryBackoffMsMax
+  int64_t pool_avoid_ms;                                         // a pool that preempted is avoided this long where another will do
+  int64_t offer_backoff_ms;                                      // first after a refusal; doubles up to 5 min
+  int64_t candidates_max;                                        // step budget of one Decide
   Policy();
 };
 
@@ -34,16 +34,16 @@ struct Policy {
 
 // The answer to whoever sent the command; which fields mean something depends on it.
 struct Reply {
-  std::vector<JobId> jobs;           // Submit
-  bool repeated = false;             // Submit
-  std::vector<std::string> warnings; // Submit
-  int64_t affected = 0;              // Cancel, Preempt, Drain: tasks
-  NodeId node = 0;                   // NodeHello
-  int64_t report_ack = 0;            // NodeHello, NodeReports: durable once this turn is committed
+  std::vector<JobId> jobs;            // Submit
+  bool repeated = false;              // Submit
+  std::vector<std::string> warnings;  // Submit
+  int64_t affected = 0;               // Cancel, Preempt, Drain: tasks
+  NodeId node = 0;                    // NodeHello
+  int64_t report_ack = 0;             // NodeHello, NodeReports: durable once this turn is committed
   std::string message;
 };
 struct Admission {
-  std::vector<Event> events;         // may be empty: nothing to change, yet an answer
+  std::vector<Event> events;                               // may be empty: nothing to change, yet an answer
   std::vector<std::pair<std::string, std::string>> specs;  // (digest, bytes) to be stored with the events
   Reply reply;
 };
@@ -59,11 +59,11 @@ struct Changes {
   std::set<NodeId> nodes;
   std::set<int64_t> shapes;
   std::set<OfferKey> offers;
-  std::set<std::string> requests;                 // absent from the state: delete the row
+  std::set<std::string> requests;  // absent from the state: delete the row
   std::map<JobId, Job> ended_jobs;
   std::map<TaskId, Task> ended_tasks;
   std::map<NodeId, Node> gone_nodes;
-  std::vector<Charge> charges;                    // to append
+  std::vector<Charge> charges;                                // to append
   std::vector<std::pair<TaskId, CheckpointRef>> checkpoints;  // to append
   bool Empty() const;
   void Clear() { *this = Changes(); }
@@ -80,11 +80,23 @@ int64_t NextDeadlineMs(const State& state, const Soft& soft, const Policy& polic
 
 // --- Effects ---
 
-struct OfferAttempt { NodeId node; AttemptId attempt; };
-struct StopOnNode { NodeId node; AttemptId attempt; };
-struct SealAttempt { AttemptId attempt; };
-struct CreateInstance { NodeId node; };
-struct TerminateInstance { NodeId node; };
+struct OfferAttempt {
+  NodeId node;
+  AttemptId attempt;
+};
+struct StopOnNode {
+  NodeId node;
+  AttemptId attempt;
+};
+struct SealAttempt {
+  AttemptId attempt;
+};
+struct CreateInstance {
+  NodeId node;
+};
+struct TerminateInstance {
+  NodeId node;
+};
 using Effect = std::variant<OfferAttempt, StopOnNode, SealAttempt, CreateInstance, TerminateInstance>;
 // Everything owed. With `changes`, only what the touched rows owe; null: all (after a restart, and now and then to make sure).
 std::vector<Effect> Effects(const State& state, const Changes* changes);
@@ -94,7 +106,7 @@ std::vector<AttemptId> WantedOn(const State& state, NodeId node);
 // --- Explain ---
 
 struct Why {
-  std::string code;      // "NO_NODE_FITS", "RESERVED_BUSY", "OFFER_BACKOFF", "BOOTING", "SEALING", "BACKOFF", "NODE_LIMIT", ...
+  std::string code;  // "NO_NODE_FITS", "RESERVED_BUSY", "OFFER_BACKOFF", "BOOTING", "SEALING", "BACKOFF", "NODE_LIMIT", ...
   std::string message;
   std::string unblocks;  // the least change that would unblock; may be empty
 };

@@ -10,12 +10,12 @@ namespace spillway::core {
 
 std::vector<Command> Decide(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms) {
   Plan plan{state, soft, policy, now_ms, {}, policy.candidates_max, {}, {}, {}, {}, {}};
-  ExpireNodes(&plan);    // 1. what is lost, or fenced by ending it
-  DrainNoticed(&plan);   // 2. what will be taken
-  PlaceTasks(&plan);     // 3. on reserved nodes, and 4. on burst nodes that bill already
-  RequestNodes(&plan);   // 5. more nodes
-  ReleaseIdle(&plan);    // 6. fewer nodes
-  ForgetOld(&plan);      // 7. idempotency records past their time
+  ExpireNodes(&plan);   // 1. what is lost, or fenced by ending it
+  DrainNoticed(&plan);  // 2. what will be taken
+  PlaceTasks(&plan);    // 3. on reserved nodes, and 4. on burst nodes that bill already
+  RequestNodes(&plan);  // 5. more nodes
+  ReleaseIdle(&plan);   // 6. fewer nodes
+  ForgetOld(&plan);     // 7. idempotency records past their time
   return std::move(plan.commands);
 }
 
@@ -37,7 +37,7 @@ class Earliest {
 
 void ConsiderSpeaker(const State& state, const Soft& soft, const Policy& policy, const Node& node, bool held, Earliest* earliest) {
   earliest->Consider(HeardMs(node, soft) + policy.silence_ms + 1);  // from here on it counts as silent, and gets no work
-  earliest->Consider(HeardMs(node, soft) + HoldMs(policy) + 1);      // from here on its silence does not speak for a partition any more
+  earliest->Consider(HeardMs(node, soft) + HoldMs(policy) + 1);     // from here on its silence does not speak for a partition any more
   if (CanTestify(state, node)) {
     if (node.state != NodeState::kReleasing) earliest->Consider(ActOnSilenceMs(node, soft, policy, policy.silence_ms, held));
     return;

@@ -16,52 +16,70 @@ struct Configured {
   std::vector<ProviderInfo> providers;
   std::vector<Reservation> reservations;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.cluster_uuid), a(2, s.providers), a(3, s.reservations); }
+  static void Fields(S& s, A& a) {
+    a(1, s.cluster_uuid), a(2, s.providers), a(3, s.reservations);
+  }
 };
 struct JobSubmitted {
-  Job job;                       // id from Meta::next_job; shape_id set, counts.queued = task_count
-  std::optional<Shape> shape;    // set when shape_id is new
+  Job job;                     // id from Meta::next_job; shape_id set, counts.queued = task_count
+  std::optional<Shape> shape;  // set when shape_id is new
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.job), a(2, s.shape); }
+  static void Fields(S& s, A& a) {
+    a(1, s.job), a(2, s.shape);
+  }
 };
 struct RequestRecorded {
   std::string request_id;
   RequestRecord record;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.request_id), a(2, s.record); }
+  static void Fields(S& s, A& a) {
+    a(1, s.request_id), a(2, s.record);
+  }
 };
 struct RequestsForgotten {
   int64_t before_ms = 0;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.before_ms); }
+  static void Fields(S& s, A& a) {
+    a(1, s.before_ms);
+  }
 };
-struct JobCancelRequested {      // QUEUED and HELD tasks become CANCELLED at once; ACTIVE ones get `stop`
+struct JobCancelRequested {  // QUEUED and HELD tasks become CANCELLED at once; ACTIVE ones get `stop`
   JobId job = 0;
   StopRequest stop;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.job), a(2, s.stop); }
+  static void Fields(S& s, A& a) {
+    a(1, s.job), a(2, s.stop);
+  }
 };
 struct AttemptOffered {
   TaskId task;
-  Attempt attempt;               // number = Task::attempts + 1, state OFFERED
+  Attempt attempt;  // number = Task::attempts + 1, state OFFERED
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.task.job), a(2, s.task.index), a(3, s.attempt); }
+  static void Fields(S& s, A& a) {
+    a(1, s.task.job), a(2, s.task.index), a(3, s.attempt);
+  }
 };
 struct AttemptAccepted {
   AttemptId attempt;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.attempt.job), a(2, s.attempt.index), a(3, s.attempt.number); }
+  static void Fields(S& s, A& a) {
+    a(1, s.attempt.job), a(2, s.attempt.index), a(3, s.attempt.number);
+  }
 };
 struct AttemptStarted {
   AttemptId attempt;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.attempt.job), a(2, s.attempt.index), a(3, s.attempt.number); }
+  static void Fields(S& s, A& a) {
+    a(1, s.attempt.job), a(2, s.attempt.index), a(3, s.attempt.number);
+  }
 };
 struct AttemptStopRequested {
   AttemptId attempt;
   StopRequest stop;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.attempt.job), a(2, s.attempt.index), a(3, s.attempt.number), a(4, s.stop); }
+  static void Fields(S& s, A& a) {
+    a(1, s.attempt.job), a(2, s.attempt.index), a(3, s.attempt.number), a(4, s.stop);
+  }
 };
 // The end, and what becomes of the task (policy/retry.h chose it in Admit).
 struct AttemptEnded {
@@ -70,9 +88,9 @@ struct AttemptEnded {
   Initiator initiator = Initiator::kUnspecified;
   std::string detail;
   int64_t to_step = 0;
-  TaskState next = TaskState::kUnspecified;   // QUEUED, SUCCEEDED, FAILED, CANCELLED
-  int64_t not_before_ms = 0;                  // when next is QUEUED
-  bool seal = false;                          // the attempt must be sealed first
+  TaskState next = TaskState::kUnspecified;  // QUEUED, SUCCEEDED, FAILED, CANCELLED
+  int64_t not_before_ms = 0;                 // when next is QUEUED
+  bool seal = false;                         // the attempt must be sealed first
   NodeId avoid_node = 0;
   int64_t preempted = 0, node_faults = 0, user_errors = 0, checkpointed_in_vain = 0;  // the task's counters from now on
   template <typename S, typename A>
@@ -85,70 +103,92 @@ struct CheckpointRegistered {
   TaskId task;
   CheckpointRef checkpoint;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.task.job), a(2, s.task.index), a(3, s.checkpoint); }
+  static void Fields(S& s, A& a) {
+    a(1, s.task.job), a(2, s.task.index), a(3, s.checkpoint);
+  }
 };
-struct AttemptSealed {           // clears Task::seal_owed; `newest` is registered when it is newer than what is
+struct AttemptSealed {  // clears Task::seal_owed; `newest` is registered when it is newer than what is
   AttemptId attempt;
   std::optional<CheckpointRef> newest;
   int64_t damaged = 0;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.attempt.job), a(2, s.attempt.index), a(3, s.attempt.number), a(4, s.newest), a(5, s.damaged); }
+  static void Fields(S& s, A& a) {
+    a(1, s.attempt.job), a(2, s.attempt.index), a(3, s.attempt.number), a(4, s.newest), a(5, s.damaged);
+  }
 };
 struct NodeRequested {
-  Node node;                     // state REQUESTED, id from Meta::next_node
+  Node node;  // state REQUESTED, id from Meta::next_node
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.node); }
+  static void Fields(S& s, A& a) {
+    a(1, s.node);
+  }
 };
 struct NodeCreated {
   NodeId node = 0;
   std::string instance_id;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.node), a(2, s.instance_id); }
+  static void Fields(S& s, A& a) {
+    a(1, s.node), a(2, s.instance_id);
+  }
 };
-struct NodeCreateRefused {       // the node ends as RELEASED without a charge; the offer backs off
+struct NodeCreateRefused {  // the node ends as RELEASED without a charge; the offer backs off
   NodeId node = 0;
   OfferKey offer;
   std::string message;
   int64_t backoff_until_ms = 0;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.node), a(2, s.offer.first), a(3, s.offer.second), a(4, s.message), a(5, s.backoff_until_ms); }
+  static void Fields(S& s, A& a) {
+    a(1, s.node), a(2, s.offer.first), a(3, s.offer.second), a(4, s.message), a(5, s.backoff_until_ms);
+  }
 };
-struct NodeRegistered {          // READY (or again READY with a new boot_id); creates the row for nodes that came by themselves
-  Node node;                     // the whole new value; metering is carried on by Reduce
+struct NodeRegistered {  // READY (or again READY with a new boot_id); creates the row for nodes that came by themselves
+  Node node;             // the whole new value; metering is carried on by Reduce
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.node); }
+  static void Fields(S& s, A& a) {
+    a(1, s.node);
+  }
 };
 struct NodeNoticed {
   NodeId node = 0;
-  int64_t deadline_ms = 0;       // 0: advice only
+  int64_t deadline_ms = 0;  // 0: advice only
   std::string source;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.node), a(2, s.deadline_ms), a(3, s.source); }
+  static void Fields(S& s, A& a) {
+    a(1, s.node), a(2, s.deadline_ms), a(3, s.source);
+  }
 };
 struct NodeCordoned {
   NodeId node = 0;
   bool on = true;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.node), a(2, s.on); }
+  static void Fields(S& s, A& a) {
+    a(1, s.node), a(2, s.on);
+  }
 };
-struct NodeDrainStarted {        // READY -> DRAINING
+struct NodeDrainStarted {  // READY -> DRAINING
   NodeId node = 0;
   std::string reason;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.node), a(2, s.reason); }
+  static void Fields(S& s, A& a) {
+    a(1, s.node), a(2, s.reason);
+  }
 };
-struct NodeReleaseRequested {    // -> RELEASING
+struct NodeReleaseRequested {  // -> RELEASING
   NodeId node = 0;
   std::string reason;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.node), a(2, s.reason); }
+  static void Fields(S& s, A& a) {
+    a(1, s.node), a(2, s.reason);
+  }
 };
-struct OrphanAdopted {           // an instance of ours that no row knows: a row in RELEASING, so that it is ended
+struct OrphanAdopted {  // an instance of ours that no row knows: a row in RELEASING, so that it is ended
   Node node;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.node); }
+  static void Fields(S& s, A& a) {
+    a(1, s.node);
+  }
 };
-struct NodeGone {                // RELEASED or LOST; its attempts ended in events before this one
+struct NodeGone {  // RELEASED or LOST; its attempts ended in events before this one
   NodeId node = 0;
   NodeState state = NodeState::kLost;
   std::string reason;
@@ -156,25 +196,31 @@ struct NodeGone {                // RELEASED or LOST; its attempts ended in even
   int64_t billed_micros = -1;    // the provider's final bill: the last charge makes the sum equal to it
   int64_t forget_before_ms = 0;  // of Meta::ended_instances
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.node), a(2, s.state), a(3, s.reason), a(4, s.reclaimed), a(5, s.billed_micros), a(6, s.forget_before_ms); }
+  static void Fields(S& s, A& a) {
+    a(1, s.node), a(2, s.state), a(3, s.reason), a(4, s.reclaimed), a(5, s.billed_micros), a(6, s.forget_before_ms);
+  }
 };
 struct OffersUpdated {
   std::string provider;
-  std::vector<Offer> offers;     // whole list; Reduce keeps the learned fields and marks the missing as withdrawn
+  std::vector<Offer> offers;  // whole list; Reduce keeps the learned fields and marks the missing as withdrawn
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.provider), a(2, s.offers); }
+  static void Fields(S& s, A& a) {
+    a(1, s.provider), a(2, s.offers);
+  }
 };
-struct ReportsTaken {            // Node::report_ack = seq
+struct ReportsTaken {  // Node::report_ack = seq
   NodeId node = 0;
   int64_t seq = 0;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.node), a(2, s.seq); }
+  static void Fields(S& s, A& a) {
+    a(1, s.node), a(2, s.seq);
+  }
 };
 
-using Event = std::variant<Configured, JobSubmitted, RequestRecorded, RequestsForgotten, JobCancelRequested, AttemptOffered, AttemptAccepted, AttemptStarted,
-                           AttemptStopRequested, AttemptEnded, CheckpointRegistered, AttemptSealed, NodeRequested, NodeCreated, NodeCreateRefused,
-                           NodeRegistered, NodeNoticed, NodeCordoned, NodeDrainStarted, NodeReleaseRequested, OrphanAdopted, NodeGone, OffersUpdated,
-                           ReportsTaken>;
+using Event =
+    std::variant<Configured, JobSubmitted, RequestRecorded, RequestsForgotten, JobCancelRequested, AttemptOffered, AttemptAccepted, AttemptStarted,
+                 AttemptStopRequested, AttemptEnded, CheckpointRegistered, AttemptSealed, NodeRequested, NodeCreated, NodeCreateRefused, NodeRegistered,
+                 NodeNoticed, NodeCordoned, NodeDrainStarted, NodeReleaseRequested, OrphanAdopted, NodeGone, OffersUpdated, ReportsTaken>;
 
 // "attempt_ended": the word that Watch and `spillway events` show.
 const char* EventKind(const Event& event);

@@ -94,20 +94,24 @@ class Explainer {
     }
     switch (attempt.state) {
       case AttemptState::kOffered:
-        Say("OFFERED", absl::StrCat(where, " was offered ", Since(attempt.offered_ms, now_ms_), " ago and is not accepted yet; placed there because: ", why), "");
+        Say("OFFERED", absl::StrCat(where, " was offered ", Since(attempt.offered_ms, now_ms_), " ago and is not accepted yet; placed there because: ", why),
+            "");
         break;
       case AttemptState::kStarting: Say("STARTING", absl::StrCat(where, " is starting; placed there because: ", why), ""); break;
       case AttemptState::kRunning:
         Say("RUNNING", absl::StrCat(where, " has run for ", Since(attempt.started_ms, now_ms_), "; placed there because: ", why), "");
         break;
       default:
-        Say("STOPPING", absl::StrCat(where, " is stopping (", LowerName(attempt.stop->cause), "): ", attempt.stop->reason.empty() ? "asked to" : attempt.stop->reason), "");
+        Say("STOPPING",
+            absl::StrCat(where, " is stopping (", LowerName(attempt.stop->cause), "): ", attempt.stop->reason.empty() ? "asked to" : attempt.stop->reason), "");
     }
     for (const Member& member : attempt.members) {
       const Node* node = FindNode(state_, member.node);
       if (node == nullptr || now_ms_ - HeardMs(*node, soft_) <= policy_.silence_ms) continue;
-      Say("NODE_SILENT", absl::StrCat("nothing was heard from ", node->name, " for ", Since(HeardMs(*node, soft_), now_ms_),
-                                      CanTestify(state_, *node) ? "; its provider is asked to end it" : absl::StrCat("; its lease ends in ", Until(LeaseEndMs(*node, soft_, policy_), now_ms_))),
+      Say("NODE_SILENT",
+          absl::StrCat("nothing was heard from ", node->name, " for ", Since(HeardMs(*node, soft_), now_ms_),
+                       CanTestify(state_, *node) ? "; its provider is asked to end it"
+                                                 : absl::StrCat("; its lease ends in ", Until(LeaseEndMs(*node, soft_, policy_), now_ms_))),
           "");
     }
     if (task.checkpoint) {
@@ -117,7 +121,8 @@ class Explainer {
 
   void Waiting(const Job& job, const Task& task) {
     const Shape& shape = ShapeOf(state_, job);
-    if (task.seal_owed != 0) Say("SEALING", absl::StrCat("the checkpoints of attempt ", task.seal_owed, " are being verified before the next attempt starts"), "");
+    if (task.seal_owed != 0)
+      Say("SEALING", absl::StrCat("the checkpoints of attempt ", task.seal_owed, " are being verified before the next attempt starts"), "");
     if (task.not_before_ms > now_ms_) {
       Say("BACKOFF", absl::StrCat("starts again in ", Until(task.not_before_ms, now_ms_), LastEnd(task)), "");
     }
@@ -176,27 +181,35 @@ class Explainer {
     if (registered == 0) {
       Say("NO_NODES", "no node has registered yet", "");
     } else if (unfit == registered) {
-      Say("NO_NODE_FITS", absl::StrCat("none of the ", Count(unfit, "node", "nodes"), " could ever hold ", DescribeNeed(shape), " (excluded: ", tally.Text(), ")"), nearest->Unblocks());
+      Say("NO_NODE_FITS",
+          absl::StrCat("none of the ", Count(unfit, "node", "nodes"), " could ever hold ", DescribeNeed(shape), " (excluded: ", tally.Text(), ")"),
+          nearest->Unblocks());
     }
     if (busy_reserved > 0 && open == 0) {
       const int64_t ahead = Ahead(job, task);
-      Say("RESERVED_BUSY", absl::StrCat(Count(busy_reserved, "reserved node that fits is", "reserved nodes that fit are"), " busy (", absl::StrJoin(busy_names, ", "), ")",
-                                        ahead > 0 ? absl::StrCat("; ", Count(ahead, "entry", "entries"), " ahead in the queue") : ""),
+      Say("RESERVED_BUSY",
+          absl::StrCat(Count(busy_reserved, "reserved node that fits is", "reserved nodes that fit are"), " busy (", absl::StrJoin(busy_names, ", "), ")",
+                       ahead > 0 ? absl::StrCat("; ", Count(ahead, "entry", "entries"), " ahead in the queue") : ""),
           "room is made when an attempt there ends");
     }
     if (busy_burst > 0 && open == 0) Say("BURST_BUSY", absl::StrCat(Count(busy_burst, "burst node that fits is", "burst nodes that fit are"), " busy"), "");
     if (cordoned > 0) {
-      Say("NODES_CORDONED", absl::StrCat(Count(cordoned, "node that fits is", "nodes that fit are"), " cordoned"), absl::StrCat("spillway cordon --off ", cordoned_names.front()));
+      Say("NODES_CORDONED", absl::StrCat(Count(cordoned, "node that fits is", "nodes that fit are"), " cordoned"),
+          absl::StrCat("spillway cordon --off ", cordoned_names.front()));
     }
-    if (leaving > 0) Say("NODES_LEAVING", absl::StrCat(Count(leaving, "node that fits is", "nodes that fit are"), " draining, released or about to be taken"), "");
+    if (leaving > 0)
+      Say("NODES_LEAVING", absl::StrCat(Count(leaving, "node that fits is", "nodes that fit are"), " draining, released or about to be taken"), "");
     if (unreachable > 0) Say("NODES_SILENT", absl::StrCat(Count(unreachable, "node that fits has", "nodes that fit have"), " no live session"), "");
     return open > 0;
   }
 
   void Booting(const Task& task, const Node& node) {
     const bool own = node.for_task == task.id;
-    Say("BOOTING", absl::StrCat("node ", node.name, own ? ", requested for this task," : ", which would hold it,", node.state == NodeState::kRequested ? " was requested " : " has been booting for ",
-                                Since(node.state == NodeState::kRequested ? node.requested_ms : node.created_ms, now_ms_), node.state == NodeState::kRequested ? " ago" : ""),
+    Say("BOOTING",
+        absl::StrCat("node ", node.name, own ? ", requested for this task," : ", which would hold it,",
+                     node.state == NodeState::kRequested ? " was requested " : " has been booting for ",
+                     Since(node.state == NodeState::kRequested ? node.requested_ms : node.created_ms, now_ms_),
+                     node.state == NodeState::kRequested ? " ago" : ""),
         "");
   }
 
@@ -216,7 +229,10 @@ class Explainer {
       }
       switch (BarOf(state_, offer, 0, 0, now_ms_)) {
         case OfferBar::kBackoff:
-          Say("OFFER_BACKOFF", absl::StrCat(name, " refused ", Count(offer.refusals, "time", "times"), " (", offer.backoff_reason, "); asked again in ", Until(offer.backoff_until_ms, now_ms_)), "");
+          Say("OFFER_BACKOFF",
+              absl::StrCat(name, " refused ", Count(offer.refusals, "time", "times"), " (", offer.backoff_reason, "); asked again in ",
+                           Until(offer.backoff_until_ms, now_ms_)),
+              "");
           break;
         case OfferBar::kNoCapacity: Say("OFFER_NO_CAPACITY", absl::StrCat(name, " has no capacity now"), ""); break;
         case OfferBar::kNodeLimit: ++limited[offer.provider]; break;
@@ -232,7 +248,9 @@ class Explainer {
     if (total == 0) {
       Say("NO_OFFERS", "no provider has an offer to spill to", "a provider that creates nodes would be asked");
     } else if (unfit == total) {
-      Say("NO_OFFER_FITS", absl::StrCat("none of the ", Count(total, "offer", "offers"), " could hold ", DescribeNeed(shape), " (excluded: ", tally.Text(), ")"), nearest->Unblocks());
+      Say("NO_OFFER_FITS",
+          absl::StrCat("none of the ", Count(total, "offer", "offers"), " could hold ", DescribeNeed(shape), " (excluded: ", tally.Text(), ")"),
+          nearest->Unblocks());
     }
   }
 
@@ -255,12 +273,14 @@ std::string DescribePlace(const PlaceReason& reason) {
   switch (reason.code) {
     case PlaceCode::kReservedFits: return "reserved capacity had room: it is paid for already";
     case PlaceCode::kPaidNodeFits:
-      return absl::StrCat(reason.b == 1 ? "the node was requested for it" : "a burst node that bills already had room", " at ", FormatMicros(reason.a), " per hour");
+      return absl::StrCat(reason.b == 1 ? "the node was requested for it" : "a burst node that bills already had room", " at ", FormatMicros(reason.a),
+                          " per hour");
     case PlaceCode::kCheapestOffer:
-      return absl::StrCat("lowest expected cost of ", Count(reason.c, "offer", "offers"), ": ", FormatMicros(reason.a), " per hour of useful work at a price of ", FormatMicros(reason.b));
+      return absl::StrCat("lowest expected cost of ", Count(reason.c, "offer", "offers"), ": ", FormatMicros(reason.a),
+                          " per hour of useful work at a price of ", FormatMicros(reason.b));
     case PlaceCode::kOnlyMarketAllowed:
-      return absl::StrCat("best of ", Count(reason.c, "offer", "offers"), " on the only market the job allows: ", FormatMicros(reason.a), " per hour of useful work at a price of ",
-                          FormatMicros(reason.b));
+      return absl::StrCat("best of ", Count(reason.c, "offer", "offers"), " on the only market the job allows: ", FormatMicros(reason.a),
+                          " per hour of useful work at a price of ", FormatMicros(reason.b));
     case PlaceCode::kUnspecified: break;
   }
   return "no reason was recorded";

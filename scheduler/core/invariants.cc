@@ -33,11 +33,15 @@ std::string BrokenTask(const State& state, const Job& job, TaskIndex index, cons
   const std::string id = task.id.ToString();
   if (task.id != TaskId{job.id, index}) return absl::StrCat("task ", id, " stands at ", job.id, ".", index);
   if (index >= job.next_index) return absl::StrCat("task ", id, " takes memory before it began");
-  if ((task.state == TaskState::kActive) != task.attempt.has_value()) return absl::StrCat("task ", id, " is ", Name(task.state), task.attempt ? " with" : " without", " an attempt");
-  if (task.state != TaskState::kQueued && task.state != TaskState::kHeld && task.state != TaskState::kActive) return absl::StrCat("task ", id, " has ended and is in memory");
-  if (task.seal_owed != 0 && (task.state != TaskState::kQueued || task.seal_owed != task.attempts)) return absl::StrCat("task ", id, " owes the seal of ", task.seal_owed);
+  if ((task.state == TaskState::kActive) != task.attempt.has_value())
+    return absl::StrCat("task ", id, " is ", Name(task.state), task.attempt ? " with" : " without", " an attempt");
+  if (task.state != TaskState::kQueued && task.state != TaskState::kHeld && task.state != TaskState::kActive)
+    return absl::StrCat("task ", id, " has ended and is in memory");
+  if (task.seal_owed != 0 && (task.state != TaskState::kQueued || task.seal_owed != task.attempts))
+    return absl::StrCat("task ", id, " owes the seal of ", task.seal_owed);
   for (const Attempt& past : task.history) {
-    if (past.state != AttemptState::kEnded || past.number > task.attempts) return absl::StrCat("task ", id, " has a past attempt ", past.number, " that is ", Name(past.state));
+    if (past.state != AttemptState::kEnded || past.number > task.attempts)
+      return absl::StrCat("task ", id, " has a past attempt ", past.number, " that is ", Name(past.state));
   }
   if (task.checkpoint && task.checkpoint->attempt > task.attempts) return absl::StrCat("task ", id, " has a checkpoint of attempt ", task.checkpoint->attempt);
   return task.attempt ? BrokenAttempt(state, job, task) : "";
@@ -72,15 +76,18 @@ std::string BrokenNode(const State& state, NodeId id, const Node& node) {
   const bool works = attempts != state.index.on_node.end();
   if (works && node.idle_since_ms != 0) return absl::StrCat("node ", id, " counts as idle and is not");
   if (!works && node.idle_since_ms == 0 && node.state == NodeState::kReady) return absl::StrCat("node ", id, " is idle and does not say since when");
-  if ((node.created_ms == 0) != (node.metered_ms == 0) || node.metered_ms < node.created_ms) return absl::StrCat("node ", id, " is metered to ", node.metered_ms, " and was created at ", node.created_ms);
+  if ((node.created_ms == 0) != (node.metered_ms == 0) || node.metered_ms < node.created_ms)
+    return absl::StrCat("node ", id, " is metered to ", node.metered_ms, " and was created at ", node.created_ms);
   if (!works) return "";
   Room room = EmptyRoom(node.capacity);
   for (const AttemptId& attempt : attempts->second) {
     const Task* task = FindTask(state, attempt.task());
-    if (task == nullptr || !task->attempt || task->attempt->number != attempt.number) return absl::StrCat("node ", id, " holds ", attempt.ToString(), ", which does not live");
+    if (task == nullptr || !task->attempt || task->attempt->number != attempt.number)
+      return absl::StrCat("node ", id, " holds ", attempt.ToString(), ", which does not live");
     for (const Member& member : task->attempt->members) {
       if (member.node != id) continue;
-      if ((member.devices & room.devices) != member.devices) return absl::StrCat("node ", id, ": a device of ", attempt.ToString(), " is taken twice or does not exist");
+      if ((member.devices & room.devices) != member.devices)
+        return absl::StrCat("node ", id, ": a device of ", attempt.ToString(), " is taken twice or does not exist");
       room.TakeDevices(ShapeOf(state, *FindJob(state, attempt.job)), member.devices);
     }
   }

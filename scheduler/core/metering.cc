@@ -9,9 +9,7 @@
 namespace spillway::core {
 namespace {
 
-int64_t CostUntil(const Node& node, int64_t now_ms) {
-  return PriceForMs(node.price_micros_per_hour, now_ms > node.created_ms ? now_ms - node.created_ms : 0);
-}
+int64_t CostUntil(const Node& node, int64_t now_ms) { return PriceForMs(node.price_micros_per_hour, now_ms > node.created_ms ? now_ms - node.created_ms : 0); }
 
 void Append(State* state, Node* node, AttemptId attempt, const char* kind, int64_t from_ms, int64_t to_ms, int64_t amount, Changes* changes) {
   Charge charge;

@@ -21,14 +21,14 @@ namespace spillway::core {
 struct Shape {
   std::vector<std::string> gpu_models;  // any of these, compared without case; empty: any model
   int64_t gpu_count = 0;
-  int64_t gpu_memory_bytes_min = 0;     // of one device
-  int64_t gpu_memory_bytes_max = 0;     // 0: no upper end
+  int64_t gpu_memory_bytes_min = 0;  // of one device
+  int64_t gpu_memory_bytes_max = 0;  // 0: no upper end
   int64_t cpu_milli = 1000;
   int64_t memory_bytes = 0;
   int64_t disk_bytes = 0;
-  int64_t nodes = 1;                    // members of a gang
-  std::set<Market> markets;             // allowed; empty: all
-  bool interruptible = true;            // false: never on spot
+  int64_t nodes = 1;                                            // members of a gang
+  std::set<Market> markets;                                     // allowed; empty: all
+  bool interruptible = true;                                    // false: never on spot
   std::set<std::string> regions, zones, providers, node_names;  // allowed; empty: any
   int64_t max_price_micros_per_hour = 0;                        // of one node; 0: no limit
 
@@ -61,23 +61,25 @@ struct Capacity {
 // How often a task is run again, by cause; -1 unlimited.
 struct RetryPolicy {
   int64_t preempted = -1;
-  int64_t node_fault = 5;   // NODE_LOST, FENCED, LAUNCH_FAILED on the node's account, STAGING_FAILED, GPU_FAULT, DISK_FULL
-  int64_t user_error = 0;   // USER_ERROR, OUT_OF_MEMORY, TIMEOUT, HANG
+  int64_t node_fault = 5;  // NODE_LOST, FENCED, LAUNCH_FAILED on the node's account, STAGING_FAILED, GPU_FAULT, DISK_FULL
+  int64_t user_error = 0;  // USER_ERROR, OUT_OF_MEMORY, TIMEOUT, HANG
 
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.preempted), a(2, s.node_fault), a(3, s.user_error); }
+  static void Fields(S& s, A& a) {
+    a(1, s.preempted), a(2, s.node_fault), a(3, s.user_error);
+  }
   bool operator==(const RetryPolicy&) const = default;
 };
 
 // A committed, verified manifest. The newest registered of a task is what its next attempt resumes from.
 struct CheckpointRef {
-  AttemptNumber attempt = 0;   // who wrote it
+  AttemptNumber attempt = 0;  // who wrote it
   int64_t step = 0;
-  std::string path;            // relative to the checkpoint root: CLUSTER/JOB/TASK/aN/step-S
-  std::string manifest_sha256; // hex
+  std::string path;             // relative to the checkpoint root: CLUSTER/JOB/TASK/aN/step-S
+  std::string manifest_sha256;  // hex
   int64_t bytes = 0;
   int64_t registered_ms = 0;
-  bool sealed = false;         // found by the seal rather than reported by the node
+  bool sealed = false;  // found by the seal rather than reported by the node
 
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
@@ -90,56 +92,62 @@ struct CheckpointRef {
 struct StopRequest {
   EndCause cause = EndCause::kUnspecified;  // what the end will count as unless the job completes first
   Initiator initiator = Initiator::kUnspecified;
-  int64_t grace_ms = 0;                     // 0: kill at once
+  int64_t grace_ms = 0;  // 0: kill at once
   int64_t requested_ms = 0;
   std::string reason;
 
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.cause), a(2, s.initiator), a(3, s.grace_ms), a(4, s.requested_ms), a(5, s.reason); }
+  static void Fields(S& s, A& a) {
+    a(1, s.cause), a(2, s.initiator), a(3, s.grace_ms), a(4, s.requested_ms), a(5, s.reason);
+  }
   bool operator==(const StopRequest&) const = default;
 };
 
 // Why a task was put where it is: a code and integers, rendered by explain.cc when somebody asks.
 enum class PlaceCode {
   kUnspecified = 0,
-  kReservedFits = 1,      // already paid for, packed
-  kPaidNodeFits = 2,      // a burst node that already bills had room; a = its price per hour, b = 1 when it was requested for this task
-  kCheapestOffer = 3,     // a = expected cost per hour of useful work (micros), b = list price, c = number of offers compared
-  kOnlyMarketAllowed = 4, // the job's markets left one
+  kReservedFits = 1,       // already paid for, packed
+  kPaidNodeFits = 2,       // a burst node that already bills had room; a = its price per hour, b = 1 when it was requested for this task
+  kCheapestOffer = 3,      // a = expected cost per hour of useful work (micros), b = list price, c = number of offers compared
+  kOnlyMarketAllowed = 4,  // the job's markets left one
 };
 struct PlaceReason {
   PlaceCode code = PlaceCode::kUnspecified;
   int64_t a = 0, b = 0, c = 0;
 
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.code), a(2, s.a), a(3, s.b), a(4, s.c); }
+  static void Fields(S& s, A& a) {
+    a(1, s.code), a(2, s.a), a(3, s.b), a(4, s.c);
+  }
   bool operator==(const PlaceReason&) const = default;
 };
 
 // The part of an attempt on one node.
 struct Member {
   NodeId node = 0;
-  uint64_t devices = 0;   // bit i: device i of the node
-  bool stopped = false;   // proven over
+  uint64_t devices = 0;  // bit i: device i of the node
+  bool stopped = false;  // proven over
 
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.node), a(2, s.devices), a(3, s.stopped); }
+  static void Fields(S& s, A& a) {
+    a(1, s.node), a(2, s.devices), a(3, s.stopped);
+  }
   bool operator==(const Member&) const = default;
 };
 
 struct Attempt {
   AttemptNumber number = 0;
   AttemptState state = AttemptState::kUnspecified;
-  std::vector<Member> members;       // exactly Shape::nodes of them
+  std::vector<Member> members;  // exactly Shape::nodes of them
   Market market = Market::kUnspecified;
   int64_t price_micros_per_hour = 0;  // of one member's node, when it was offered
   PlaceReason place;
   int64_t offered_ms = 0, accepted_ms = 0, started_ms = 0, ended_ms = 0;
-  std::string resume_path;           // "" from the start
-  int64_t from_step = 0;             // step of the checkpoint resumed from
-  int64_t to_step = 0;               // last step reported with the end
-  int64_t saved_step = 0;            // newest checkpoint this attempt committed
-  std::optional<StopRequest> stop;   // set while STOPPING and after
+  std::string resume_path;          // "" from the start
+  int64_t from_step = 0;            // step of the checkpoint resumed from
+  int64_t to_step = 0;              // last step reported with the end
+  int64_t saved_step = 0;           // newest checkpoint this attempt committed
+  std::optional<StopRequest> stop;  // set while STOPPING and after
   EndCause cause = EndCause::kUnspecified;
   Initiator initiator = Initiator::kUnspecified;
   std::string detail;
@@ -159,21 +167,22 @@ struct Task {
   TaskId id;
   TaskState state = TaskState::kQueued;
   HoldReason hold = HoldReason::kUnspecified;
-  AttemptNumber attempts = 0;          // numbers given out so far
-  std::optional<Attempt> attempt;      // the living one; set exactly while ACTIVE
-  std::vector<Attempt> history;        // ended attempts, oldest first; the newest limits::kAttemptHistoryMax
-  AttemptNumber seal_owed = 0;         // this attempt must be sealed before the next is offered; 0: none
-  std::optional<CheckpointRef> checkpoint;  // newest registered
+  AttemptNumber attempts = 0;                               // numbers given out so far
+  std::optional<Attempt> attempt;                           // the living one; set exactly while ACTIVE
+  std::vector<Attempt> history;                             // ended attempts, oldest first; the newest limits::kAttemptHistoryMax
+  AttemptNumber seal_owed = 0;                              // this attempt must be sealed before the next is offered; 0: none
+  std::optional<CheckpointRef> checkpoint;                  // newest registered
   int64_t preempted = 0, node_faults = 0, user_errors = 0;  // counted against RetryPolicy
-  int64_t checkpointed_in_vain = 0;    // exits 85 in a row without a newer checkpoint
-  int64_t not_before_ms = 0;           // back-off
-  NodeId avoid_node = 0;               // failed there last; chosen again only where nothing else fits
-  int64_t queued_ms = 0;               // since when it waits
+  int64_t checkpointed_in_vain = 0;                         // exits 85 in a row without a newer checkpoint
+  int64_t not_before_ms = 0;                                // back-off
+  NodeId avoid_node = 0;                                    // failed there last; chosen again only where nothing else fits
+  int64_t queued_ms = 0;                                    // since when it waits
 
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
     a(1, s.id.job), a(2, s.id.index), a(3, s.state), a(4, s.hold), a(5, s.attempts), a(6, s.attempt), a(7, s.history), a(8, s.seal_owed), a(9, s.checkpoint);
-    a(10, s.preempted), a(11, s.node_faults), a(12, s.user_errors), a(13, s.checkpointed_in_vain), a(14, s.not_before_ms), a(15, s.avoid_node), a(16, s.queued_ms);
+    a(10, s.preempted), a(11, s.node_faults), a(12, s.user_errors), a(13, s.checkpointed_in_vain), a(14, s.not_before_ms), a(15, s.avoid_node),
+        a(16, s.queued_ms);
   }
   bool operator==(const Task&) const = default;
 };
@@ -182,26 +191,28 @@ struct TaskCounts {
   int64_t queued = 0, held = 0, active = 0, succeeded = 0, failed = 0, cancelled = 0;
 
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.queued), a(2, s.held), a(3, s.active), a(4, s.succeeded), a(5, s.failed), a(6, s.cancelled); }
+  static void Fields(S& s, A& a) {
+    a(1, s.queued), a(2, s.held), a(3, s.active), a(4, s.succeeded), a(5, s.failed), a(6, s.cancelled);
+  }
   bool operator==(const TaskCounts&) const = default;
 };
 
 // What a user submitted, without the spec's bytes. Its row stays when every task has ended; the memory does not.
 struct Job {
   JobId id = 0;
-  std::string uid;            // UUID
+  std::string uid;  // UUID
   std::string name;
   std::string owner;
   std::string request_id;
-  std::string spec_digest;    // 32 bytes: SHA-256 of the serialized JobSpec
+  std::string spec_digest;  // 32 bytes: SHA-256 of the serialized JobSpec
   int64_t shape_id = 0;
   int64_t priority = 50;
   int64_t submitted_ms = 0, ended_ms = 0;
   RetryPolicy retry;
-  int64_t grace_ms = 0;       // SIGTERM to SIGKILL
-  int64_t max_silence_ms = 0; // 0: the lease
-  int64_t task_count = 1;     // size of the task source
-  int64_t next_index = 0;     // tasks below it exist or have ended; those from it on are QUEUED and take no memory
+  int64_t grace_ms = 0;        // SIGTERM to SIGKILL
+  int64_t max_silence_ms = 0;  // 0: the lease
+  int64_t task_count = 1;      // size of the task source
+  int64_t next_index = 0;      // tasks below it exist or have ended; those from it on are QUEUED and take no memory
   TaskCounts counts;
   bool cancel_requested = false;
   int64_t charged_micros = 0, reserved_micros = 0;  // burst money, and reserved time at the amortised price
@@ -222,22 +233,24 @@ struct LiveJob {
 };
 
 struct BillingRule {
-  int64_t increment_ms = 1;   // rounded up to a multiple of this
+  int64_t increment_ms = 1;  // rounded up to a multiple of this
   int64_t minimum_ms = 0;
 
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.increment_ms), a(2, s.minimum_ms); }
+  static void Fields(S& s, A& a) {
+    a(1, s.increment_ms), a(2, s.minimum_ms);
+  }
   bool operator==(const BillingRule&) const = default;
 };
 
 // One machine. In memory until RELEASED or LOST.
 struct Node {
   NodeId id = 0;
-  std::string name;            // unique among living nodes of a provider
+  std::string name;  // unique among living nodes of a provider
   std::string provider;
-  std::string offer;           // the offer it came from; "" when it registered itself
-  std::string instance_id;     // the provider's name for it, once known
-  std::string boot_id;         // of the worker's supervisor, once registered
+  std::string offer;        // the offer it came from; "" when it registered itself
+  std::string instance_id;  // the provider's name for it, once known
+  std::string boot_id;      // of the worker's supervisor, once registered
   std::string zone, region, reservation;
   std::string isolation;
   NodeState state = NodeState::kUnspecified;
@@ -245,16 +258,16 @@ struct Node {
   Capacity capacity;
   int64_t price_micros_per_hour = 0;
   BillingRule billing;
-  bool owned = false;          // we created it, so we must end it
+  bool owned = false;  // we created it, so we must end it
   bool cordoned = false;
   int64_t requested_ms = 0, created_ms = 0, ready_ms = 0, releasing_ms = 0, gone_ms = 0;
-  int64_t idle_since_ms = 0;   // 0 while something runs on it
+  int64_t idle_since_ms = 0;       // 0 while something runs on it
   int64_t notice_deadline_ms = 0;  // it will be taken then; 0: no notice
-  TaskId for_task;             // the task it was requested for; job 0: none
-  std::string reason;          // why requested; later why gone
-  int64_t report_ack = 0;      // every report of boot_id up to here is durable
-  int64_t metered_ms = 0;      // usage up to here stands in charges; 0 before billing starts
-  int64_t charged_micros = 0;  // sum of its charges
+  TaskId for_task;                 // the task it was requested for; job 0: none
+  std::string reason;              // why requested; later why gone
+  int64_t report_ack = 0;          // every report of boot_id up to here is durable
+  int64_t metered_ms = 0;          // usage up to here stands in charges; 0 before billing starts
+  int64_t charged_micros = 0;      // sum of its charges
 
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
@@ -275,11 +288,11 @@ struct Offer {
   int64_t price_micros_per_hour = 0;
   BillingRule billing;
   int64_t notice_ms = 0;
-  int64_t available = -1;          // how many more could be had; -1 unknown
-  bool withdrawn = false;          // no longer in the provider's list; kept for what was learned
-  int64_t backoff_until_ms = 0;    // a refusal: not asked before this
+  int64_t available = -1;        // how many more could be had; -1 unknown
+  bool withdrawn = false;        // no longer in the provider's list; kept for what was learned
+  int64_t backoff_until_ms = 0;  // a refusal: not asked before this
   std::string backoff_reason;
-  int64_t refusals = 0;            // in a row
+  int64_t refusals = 0;                                             // in a row
   int64_t preemptions = 0, last_preempted_ms = 0, exposure_ms = 0;  // of nodes from here; exposure is their READY time
 
   template <typename S, typename A>
@@ -295,8 +308,8 @@ using OfferKey = std::pair<std::string, std::string>;  // (provider, name)
 // What the core must know of a configured provider.
 struct ProviderInfo {
   std::string name, kind;
-  bool can_create = false;     // it makes nodes on request
-  bool can_testify = false;    // its word about a node's death is proof (it can list and terminate)
+  bool can_create = false;   // it makes nodes on request
+  bool can_testify = false;  // its word about a node's death is proof (it can list and terminate)
   int64_t max_nodes = 0;
   int64_t idle_release_ms = 0;
   int64_t boot_timeout_ms = 0;
@@ -315,7 +328,9 @@ struct Reservation {
   int64_t from_ms = 0, to_ms = 0;     // 0 open
 
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.name), a(2, s.nodes), a(3, s.price_micros_per_hour), a(4, s.from_ms), a(5, s.to_ms); }
+  static void Fields(S& s, A& a) {
+    a(1, s.name), a(2, s.nodes), a(3, s.price_micros_per_hour), a(4, s.from_ms), a(5, s.to_ms);
+  }
   bool operator==(const Reservation&) const = default;
 };
 
@@ -323,8 +338,8 @@ struct Reservation {
 struct Charge {
   int64_t id = 0;
   NodeId node = 0;
-  AttemptId attempt;          // job 0: idle, boot, overhead or adjustment
-  std::string kind;           // "run", "idle", "boot", "overhead", "adjustment"
+  AttemptId attempt;  // job 0: idle, boot, overhead or adjustment
+  std::string kind;   // "run", "idle", "boot", "overhead", "adjustment"
   Market market = Market::kUnspecified;
   int64_t from_ms = 0, to_ms = 0;
   int64_t amount_micros = 0;
@@ -339,11 +354,13 @@ struct Charge {
 
 struct RequestRecord {
   std::vector<JobId> jobs;
-  std::string digest;        // of the request: the same id with other specs is refused
+  std::string digest;  // of the request: the same id with other specs is refused
   int64_t at_ms = 0;
 
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.jobs), a(2, s.digest), a(3, s.at_ms); }
+  static void Fields(S& s, A& a) {
+    a(1, s.jobs), a(2, s.digest), a(3, s.at_ms);
+  }
   bool operator==(const RequestRecord&) const = default;
 };
 
@@ -351,7 +368,7 @@ struct RequestRecord {
 struct Meta {
   std::string cluster_uuid;
   int64_t incarnation = 1;
-  int64_t now_ms = 0;              // time of the newest turn; never decreases
+  int64_t now_ms = 0;  // time of the newest turn; never decreases
   JobId next_job = 1;
   NodeId next_node = 1;
   int64_t next_shape = 1;
@@ -370,15 +387,15 @@ struct Meta {
 
 struct State {
   Meta meta;
-  std::map<JobId, LiveJob> jobs;              // with at least one task that has not ended
-  std::map<NodeId, Node> nodes;               // not RELEASED, not LOST
+  std::map<JobId, LiveJob> jobs;  // with at least one task that has not ended
+  std::map<NodeId, Node> nodes;   // not RELEASED, not LOST
   std::map<int64_t, Shape> shapes;
   std::map<OfferKey, Offer> offers;
   std::map<std::string, RequestRecord> requests;
 
   // Derived, rebuilt by RebuildIndexes() after a load; never stored, never part of equality.
   struct Indexes {
-    std::map<NodeId, std::set<AttemptId>> on_node;        // living attempts by node
+    std::map<NodeId, std::set<AttemptId>> on_node;  // living attempts by node
     // QUEUED tasks ready for placement or back-off, best first: (-priority, queued_ms, job, index).
     struct QueueKey {
       int64_t negative_priority;
@@ -390,10 +407,10 @@ struct State {
     std::map<std::pair<std::string, std::string>, NodeId> node_by_name;      // (provider, name)
     std::map<std::pair<std::string, std::string>, NodeId> node_by_instance;  // (provider, instance id)
     std::map<Shape, int64_t> shape_ids;
-    std::map<std::string, JobId> newest_by_name;          // of living jobs
-    std::set<std::pair<std::string, JobId>> job_names;    // every living job
-    std::map<int64_t, std::set<QueueKey>> queue_by_shape; // `queue`, by shape id: one key a job stands for all its tasks from next_index on
-    std::set<std::pair<int64_t, TaskId>> back_offs;       // (not_before_ms, task) of QUEUED tasks that have one
+    std::map<std::string, JobId> newest_by_name;           // of living jobs
+    std::set<std::pair<std::string, JobId>> job_names;     // every living job
+    std::map<int64_t, std::set<QueueKey>> queue_by_shape;  // `queue`, by shape id: one key a job stands for all its tasks from next_index on
+    std::set<std::pair<int64_t, TaskId>> back_offs;        // (not_before_ms, task) of QUEUED tasks that have one
     std::set<std::pair<int64_t, std::string>> requests_by_age;
   } index;
 };

@@ -12,10 +12,10 @@
 namespace spillway::core {
 
 struct NodeLease {
-  int64_t session = 0;         // number of the live session; 0: none
-  int64_t heard_ms = 0;        // anything arrived
-  int64_t lease_end_ms = 0;    // no attempt of this node can be alive after this plus the grace
-  int64_t renewal = 0;         // newest renewal number taken, to be acked
+  int64_t session = 0;       // number of the live session; 0: none
+  int64_t heard_ms = 0;      // anything arrived
+  int64_t lease_end_ms = 0;  // no attempt of this node can be alive after this plus the grace
+  int64_t renewal = 0;       // newest renewal number taken, to be acked
 };
 
 struct Progress {
@@ -24,9 +24,9 @@ struct Progress {
 };
 
 struct Soft {
-  std::map<NodeId, NodeLease> leases;         // for every READY, DRAINING or RELEASING node that ever registered
+  std::map<NodeId, NodeLease> leases;  // for every READY, DRAINING or RELEASING node that ever registered
   std::map<AttemptId, Progress> progress;
-  int64_t leases_restarted_ms = 0;            // start of the process, or the end of an engine stall: silence counts from here at the earliest
+  int64_t leases_restarted_ms = 0;  // start of the process, or the end of an engine stall: silence counts from here at the earliest
 };
 
 // Every lease starts anew: after a restart, and after the engine stalled longer than a renewal.

@@ -7,7 +7,9 @@
 namespace spillway::effects {
 namespace {
 
-void SayMissing(const std::string& provider) { LOG(ERROR) << "provider " << provider << " is not configured any more, yet it has nodes; put it back to have them ended"; }
+void SayMissing(const std::string& provider) {
+  LOG(ERROR) << "provider " << provider << " is not configured any more, yet it has nodes; put it back to have them ended";
+}
 
 }  // namespace
 

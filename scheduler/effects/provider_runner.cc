@@ -42,9 +42,7 @@ void ProviderRunner::ListSoon() {
   changed_.Signal();
 }
 
-int64_t ProviderRunner::NextBackoff(int64_t backoff_ms) const {
-  return std::min(options_.backoff_ms_max, std::max(options_.backoff_ms_min, 2 * backoff_ms));
-}
+int64_t ProviderRunner::NextBackoff(int64_t backoff_ms) const { return std::min(options_.backoff_ms_max, std::max(options_.backoff_ms_min, 2 * backoff_ms)); }
 
 int64_t ProviderRunner::NextDueMs() {
   int64_t due = std::numeric_limits<int64_t>::max();

@@ -40,7 +40,7 @@ class ProviderRunner {
   template <typename Order>
   struct Owed {
     Order order;
-    int64_t next_try_ms = 0;   // steady clock
+    int64_t next_try_ms = 0;  // steady clock
     int64_t backoff_ms = 0;
   };
 
@@ -66,8 +66,8 @@ class ProviderRunner {
   int64_t list_due_ms_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t offers_due_ms_ ABSL_GUARDED_BY(mutex_) = 0;
 
-  bool out_of_reach_ = false;               // only the working thread: said once, not every second
-  std::vector<core::Offer> last_offers_;    // only the working thread
+  bool out_of_reach_ = false;             // only the working thread: said once, not every second
+  std::vector<core::Offer> last_offers_;  // only the working thread
   bool offers_posted_ = false;
   std::thread thread_;
 };

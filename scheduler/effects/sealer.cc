@@ -24,7 +24,8 @@ absl::StatusOr<core::SealResult> SealNow(const std::string& checkpoint_root, con
   core::SealResult result;
   result.attempt = order.attempt;
   result.damaged = static_cast<int64_t>(scan.bad.size());
-  for (const checkpoint::SkippedCheckpoint& bad : scan.bad) LOG(WARNING) << order.attempt.ToString() << ": not a checkpoint: " << bad.path << ": " << bad.why.message();
+  for (const checkpoint::SkippedCheckpoint& bad : scan.bad)
+    LOG(WARNING) << order.attempt.ToString() << ": not a checkpoint: " << bad.path << ": " << bad.why.message();
   if (!scan.committed.empty()) {
     const checkpoint::CommittedCheckpoint& newest = scan.committed.front();
     core::CheckpointRef ref;

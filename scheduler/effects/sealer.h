@@ -38,7 +38,7 @@ class Sealer {
   Mutex mutex_;
   CondVar changed_;
   std::map<AttemptId, Owed> due_ ABSL_GUARDED_BY(mutex_);
-  std::map<AttemptId, Owed> later_ ABSL_GUARDED_BY(mutex_);   // failed; due again when nothing else is
+  std::map<AttemptId, Owed> later_ ABSL_GUARDED_BY(mutex_);  // failed; due again when nothing else is
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

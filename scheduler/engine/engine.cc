@@ -9,8 +9,7 @@
 
 namespace spillway::engine {
 
-Engine::Engine(Options options, SessionSink* sessions, EffectSink* effects)
-    : options_(std::move(options)), sessions_sink_(sessions), effects_sink_(effects) {}
+Engine::Engine(Options options, SessionSink* sessions, EffectSink* effects) : options_(std::move(options)), sessions_sink_(sessions), effects_sink_(effects) {}
 
 void Engine::Start(store::Loaded loaded, int64_t now_ms) {
   state_ = std::move(loaded.state);
@@ -25,7 +24,8 @@ void Engine::Start(store::Loaded loaded, int64_t now_ms) {
 
 absl::Status Engine::Refusal(const core::Command& command) const {
   if (!std::holds_alternative<core::Submit>(command)) return absl::OkStatus();
-  if (!disk_full_.ok()) return absl::ResourceExhaustedError(absl::StrCat("the scheduler's disk is full, new jobs are refused: ", std::string(disk_full_.message())));
+  if (!disk_full_.ok())
+    return absl::ResourceExhaustedError(absl::StrCat("the scheduler's disk is full, new jobs are refused: ", std::string(disk_full_.message())));
   if (disk_low_) return absl::ResourceExhaustedError("the scheduler's disk is nearly full, new jobs are refused until there is room");
   return absl::OkStatus();
 }

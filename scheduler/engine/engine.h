@@ -26,19 +26,19 @@ namespace spillway::engine {
 
 struct Options {
   core::Policy policy;
-  int64_t snapshot_every = 1000;         // batches
-  int64_t check_invariants_every = 1024; // turns; 1 in tests
-  int64_t rederive_effects_every = 1024; // turns: everything owed is handed out again, to make sure
-  size_t in_flight_max = 2;              // batches waiting for their commit; what arrives meanwhile becomes one batch
-  bool check_decisions = false;          // a decision that Admit refuses crashes instead of being counted: for tests
+  int64_t snapshot_every = 1000;          // batches
+  int64_t check_invariants_every = 1024;  // turns; 1 in tests
+  int64_t rederive_effects_every = 1024;  // turns: everything owed is handed out again, to make sure
+  size_t in_flight_max = 2;               // batches waiting for their commit; what arrives meanwhile becomes one batch
+  bool check_decisions = false;           // a decision that Admit refuses crashes instead of being counted: for tests
 };
 
 // For metrics; since the start of the process.
 struct Counters {
   int64_t turns = 0, events = 0, batches = 0;
-  int64_t decisions_refused = 0;         // proposals of Decide that Admit did not take
-  int64_t leases_restarted = 0;          // start and stalls
-  int64_t commits_refused = 0;           // disk full
+  int64_t decisions_refused = 0;  // proposals of Decide that Admit did not take
+  int64_t leases_restarted = 0;   // start and stalls
+  int64_t commits_refused = 0;    // disk full
 };
 
 class Engine {
@@ -57,7 +57,7 @@ class Engine {
   // --- soft input from sessions ---
   // A session's first frame. The answer is Welcome or Refuse on the sink. A newer session of a node replaces the older one.
   absl::Status Hello(int64_t session, core::NodeHello hello);
-  void Heard(int64_t session, int64_t renewal);            // renewal 0: something else arrived
+  void Heard(int64_t session, int64_t renewal);  // renewal 0: something else arrived
   // Acked after the commit. When the mailbox is full the session is closed: the worker keeps what was not acked and comes back with it.
   void Reports(int64_t session, std::vector<core::Report> reports);
   void Progressed(int64_t session, AttemptId attempt, core::Progress progress);
@@ -89,18 +89,18 @@ class Engine {
  private:
   using Delivery = std::function<void()>;
   struct Input {
-    int64_t session = 0;          // 0: a command
+    int64_t session = 0;  // 0: a command
     core::Command command;
     Done done;
   };
   struct Session {
-    NodeId node = 0;              // 0 until its hello is admitted
+    NodeId node = 0;  // 0 until its hello is admitted
     std::string boot_id;
-    std::set<AttemptId> inventory;            // of the hello, until the Welcome is made
-    bool welcomed = false;                    // the Welcome went out
-    int64_t renewal = 0;                      // newest, to be acked once welcomed
-    std::set<AttemptId> offered;              // sent in this session
-    std::map<AttemptId, int64_t> stopped;     // sent in this session, with this grace
+    std::set<AttemptId> inventory;         // of the hello, until the Welcome is made
+    bool welcomed = false;                 // the Welcome went out
+    int64_t renewal = 0;                   // newest, to be acked once welcomed
+    std::set<AttemptId> offered;           // sent in the present session
+    std::map<AttemptId, int64_t> stopped;  // sent in the present session, with this grace
   };
   struct InFlight {
     int64_t seq = 0;
@@ -110,13 +110,13 @@ class Engine {
     std::vector<core::Event> events;
     std::vector<std::pair<std::string, std::string>> specs;
     core::Changes changes;
-    std::vector<int64_t> hellos;              // sessions to be welcomed
+    std::vector<int64_t> hellos;  // sessions to be welcomed
     struct Fenced {
       int64_t session;
       NodeId node;
       AttemptId attempt;
     };
-    std::vector<Fenced> fenced;               // attempts given up although their node did not say they are over
+    std::vector<Fenced> fenced;  // attempts given up although their node did not say they are over
     std::vector<Delivery> deliveries;
   };
 
@@ -162,7 +162,7 @@ class Engine {
 
   std::deque<Input> mailbox_;
   std::map<int64_t, Session> sessions_;
-  std::map<int64_t, int64_t> heard_;          // session -> newest renewal since the last step
+  std::map<int64_t, int64_t> heard_;  // session -> newest renewal since the last step
   std::deque<InFlight> in_flight_;
 
   // Handed out and not answered yet: not handed out again before the next re-derivation.
@@ -170,14 +170,14 @@ class Engine {
   std::set<NodeId> creates_asked_, terminates_asked_;
   bool rederive_ = true;
 
-  bool decide_due_ = true;                    // something happened that Decide has not seen
-  bool decide_again_ = false;                 // the last Decide changed something: it may have more to say
+  bool decide_due_ = true;     // something happened that Decide has not seen
+  bool decide_again_ = false;  // the last Decide changed something: it may have more to say
   int64_t decided_ms_ = 0;
   int64_t core_deadline_ms_ = 0;
   int64_t silence_checked_ms_ = 0;
   std::map<std::string, int64_t> asked_about_ms_;  // provider -> when
 
-  absl::Status disk_full_;                    // OK: it is not
+  absl::Status disk_full_;  // OK: it is not
   bool disk_low_ = false;
   Counters counters_;
 };

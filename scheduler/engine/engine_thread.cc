@@ -1,7 +1,8 @@
 #include "scheduler/engine/engine_thread.h"
 
-#include <algorithm>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
@@ -83,10 +84,12 @@ absl::Status EngineThread::Post(core::Command command, Engine::Done done) {
 }
 
 absl::Status EngineThread::Hello(int64_t session, core::NodeHello hello) {
-  return Enqueue([session, hello = std::move(hello)](Engine* engine) mutable {
-    // Full only between here and the engine: the worker, unanswered, comes back.
-    if (const absl::Status taken = engine->Hello(session, std::move(hello)); !taken.ok()) LOG(WARNING) << "a hello was not taken: " << taken.ToString();
-  }, true);
+  return Enqueue(
+      [session, hello = std::move(hello)](Engine* engine) mutable {
+        // Full only between here and the engine: the worker, unanswered, comes back.
+        if (const absl::Status taken = engine->Hello(session, std::move(hello)); !taken.ok()) LOG(WARNING) << "a hello was not taken: " << taken.ToString();
+      },
+      true);
 }
 
 absl::Status EngineThread::Reports(int64_t session, std::vector<core::Report> reports) {
@@ -100,7 +103,8 @@ void EngineThread::Heard(int64_t session, int64_t renewal) {
 
 void EngineThread::Progressed(int64_t session, AttemptId attempt, core::Progress progress) {
   // Progress is soft: a newer one follows.
-  Enqueue([session, attempt, progress = std::move(progress)](Engine* engine) mutable { engine->Progressed(session, attempt, std::move(progress)); }, true).IgnoreError();
+  Enqueue([session, attempt, progress = std::move(progress)](Engine* engine) mutable { engine->Progressed(session, attempt, std::move(progress)); }, true)
+      .IgnoreError();
 }
 
 void EngineThread::Noticed(int64_t session, int64_t in_ms, std::string source, bool advisory) {
@@ -111,7 +115,8 @@ void EngineThread::Noticed(int64_t session, int64_t in_ms, std::string source, b
 
 void EngineThread::Closed(int64_t session) {
   const absl::Status taken = Enqueue([session](Engine* engine) { engine->Closed(session); }, false);
-  if (!taken.ok() && !absl::IsUnavailable(taken)) LOG(WARNING) << "the end of session " << session << " was not taken (its silence will tell): " << taken.ToString();
+  if (!taken.ok() && !absl::IsUnavailable(taken))
+    LOG(WARNING) << "the end of session " << session << " was not taken (its silence will tell): " << taken.ToString();
 }
 
 absl::Status EngineThread::QueryLater(Read read) {
@@ -208,7 +213,8 @@ void EngineThread::RunEngine() {
     counters_ = engine_.counters();
     now_ms_ = std::max(now_ms_, turn_clock_->NowMs());
     refuses_jobs_ = disk_full || disk_low;
-    refuses_why_ = disk_full ? absl::StrCat("the scheduler's disk is full, new jobs are refused: ", why) : "the scheduler's disk is nearly full, new jobs are refused until there is room";
+    refuses_why_ = disk_full ? absl::StrCat("the scheduler's disk is full, new jobs are refused: ", why)
+                             : "the scheduler's disk is nearly full, new jobs are refused until there is room";
     // The end: everything taken has had its turn and is committed, or a full disk keeps it from that.
     if (stopping && inbox_.empty() && commits_.empty() && (disk_full || (engine_.in_flight() == 0 && !engine_.HasInput()))) {
       engine_done_ = true;

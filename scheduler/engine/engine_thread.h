@@ -24,7 +24,7 @@ namespace spillway::engine {
 
 struct ThreadOptions {
   Options engine;
-  int64_t disk_retry_ms = 500;                       // how long a refused commit waits before it is tried again
+  int64_t disk_retry_ms = 500;  // how long a refused commit waits before it is tried again
   // Called on the store thread after each durable commit, in order, before its replies go out: for watchers.
   std::function<void(const store::Batch&)> on_commit;
   // Called when durability is unknown: after it nothing may be believed. The default logs and ends the process with exit code 70.
@@ -52,18 +52,18 @@ class EngineThread {
 
   // Runs `read` on the engine's thread between two turns. What it sees may be ahead of the newest commit. UNAVAILABLE when stopping.
   using Read = std::function<void(const core::State&, const core::Soft&, int64_t now_ms)>;
-  absl::Status Query(const Read& read);                // waits; never call it on the engine's thread
-  absl::Status QueryLater(Read read);                  // returns at once
+  absl::Status Query(const Read& read);  // waits; never call it on the engine's thread
+  absl::Status QueryLater(Read read);    // returns at once
   core::Policy policy() const { return options_.engine.policy; }
 
-  int64_t committed_seq() const;                       // newest durable turn
-  Counters counters() const;                           // as of the last turn
-  int64_t now_ms() const;                              // time of the last turn
+  int64_t committed_seq() const;  // newest durable turn
+  Counters counters() const;      // as of the last turn
+  int64_t now_ms() const;         // time of the last turn
 
  private:
   using Input = std::function<void(Engine*)>;
-  struct Commit {                                      // what the store thread tells the engine's
-    int64_t seq;                                       // 0: only about the disk
+  struct Commit {  // what the store thread tells the engine's
+    int64_t seq;   // 0: only about the disk
     absl::Status status;
     bool disk_low;
   };
@@ -71,19 +71,19 @@ class EngineThread {
   void RunEngine();
   void RunStore();
   absl::Status Enqueue(Input input, bool may_refuse, size_t bytes = 0);
-  bool CommitDurably(const store::Batch& batch);       // false: the thread ends
+  bool CommitDurably(const store::Batch& batch);  // false: the thread ends
   void Fatal(const absl::Status& status);
 
   ThreadOptions options_;
   store::Store* const store_;
   Clock* const clock_;
-  Engine engine_;                                      // engine thread only, once started
-  std::optional<TurnClock> turn_clock_;                // engine thread only, once started
+  Engine engine_;                        // engine thread only, once started
+  std::optional<TurnClock> turn_clock_;  // engine thread only, once started
 
   mutable Mutex mutex_;
   CondVar engine_wakes_, store_wakes_;
   std::vector<Input> inbox_ ABSL_GUARDED_BY(mutex_);
-  size_t inbox_bytes_ ABSL_GUARDED_BY(mutex_) = 0;     // of the specs in it
+  size_t inbox_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of the specs in it
   std::vector<Commit> commits_ ABSL_GUARDED_BY(mutex_);
   std::deque<store::Batch> batches_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;      // nothing new is taken

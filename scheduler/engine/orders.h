@@ -9,45 +9,45 @@
 
 namespace spillway::engine {
 
-struct OfferOrder {              // to the node's session
+struct OfferOrder {  // to the node's session
   NodeId node = 0;
   AttemptId attempt;
-  std::string spec_digest;       // 32 bytes
+  std::string spec_digest;  // 32 bytes
   std::string job_uid, job_name;
-  std::string checkpoint_dir;    // relative: CLUSTER/JOB/TASK/aN
-  std::string resume_path;       // relative; "" from the start
+  std::string checkpoint_dir;  // relative: CLUSTER/JOB/TASK/aN
+  std::string resume_path;     // relative; "" from the start
   int64_t resume_step = 0;
   std::vector<int> devices;
-  std::string log_path;          // relative to the log root: JOB/TASK/aN.log
+  std::string log_path;  // relative to the log root: JOB/TASK/aN.log
 };
-struct StopOrder {               // to the node's session
+struct StopOrder {  // to the node's session
   NodeId node = 0;
   AttemptId attempt;
   core::StopRequest stop;
 };
-struct ForgetOrder {             // to the node's session: ended, acked; drop what is kept
+struct ForgetOrder {  // to the node's session: ended, acked; drop what is kept
   NodeId node = 0;
   AttemptId attempt;
 };
-struct WelcomeOrder {            // answers a session's hello, after its commit
+struct WelcomeOrder {  // answers a session's hello, after its commit
   NodeId node = 0;
   std::string cluster_uuid;
   int64_t incarnation = 0, lease_ms = 0, renew_every_ms = 0, report_ack = 0;
-  std::vector<AttemptId> wanted; // the full set
+  std::vector<AttemptId> wanted;  // the full set
   std::vector<OfferOrder> offers;
   std::vector<StopOrder> stops;
 };
-struct SealOrder {               // to the sealer: answers with core::SealResult
+struct SealOrder {  // to the sealer: answers with core::SealResult
   AttemptId attempt;
   std::string job_uid;
-  std::string checkpoint_dir;    // relative
+  std::string checkpoint_dir;  // relative
 };
-struct CreateOrder {             // to the provider: answers with InstanceCreated or InstanceRefused
+struct CreateOrder {  // to the provider: answers with InstanceCreated or InstanceRefused
   core::Node node;
   core::Offer offer;
-  std::string client_token;      // idempotency: CLUSTER-NODE, the same for every try
+  std::string client_token;  // idempotency: CLUSTER-NODE, the same for every try
 };
-struct TerminateOrder {          // to the provider: answers with InstanceGone once the provider says so
+struct TerminateOrder {  // to the provider: answers with InstanceGone once the provider says so
   NodeId node = 0;
   std::string provider, name, instance_id, client_token;
 };
@@ -57,7 +57,7 @@ class SessionSink {
  public:
   virtual ~SessionSink() = default;
   virtual void Welcome(int64_t session, const WelcomeOrder& welcome) = 0;
-  virtual void Refuse(int64_t session, const absl::Status& why) = 0;     // the session ends
+  virtual void Refuse(int64_t session, const absl::Status& why) = 0;  // the session ends
   virtual void Offer(int64_t session, const OfferOrder& offer) = 0;
   virtual void Stop(int64_t session, const StopOrder& stop) = 0;
   virtual void Forget(int64_t session, const ForgetOrder& forget) = 0;
@@ -71,7 +71,7 @@ class EffectSink {
   virtual void Seal(const SealOrder& order) = 0;
   virtual void Create(const CreateOrder& order) = 0;
   virtual void Terminate(const TerminateOrder& order) = 0;
-  virtual void AskAbout(const std::string& provider) = 0;   // a node is silent: list the provider now
+  virtual void AskAbout(const std::string& provider) = 0;  // a node is silent: list the provider now
 };
 
 }  // namespace spillway::engine

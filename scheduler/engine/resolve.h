@@ -21,7 +21,7 @@ WelcomeOrder ResolveWelcome(const core::State& state, const core::Policy& policy
 
 // Relative to the checkpoint root: CLUSTER/JOB/TASK/aN. Attempts never share a folder.
 std::string CheckpointDir(const core::State& state, AttemptId attempt);
-std::string LogPath(AttemptId attempt);                                   // relative to the log root: JOB/TASK/aN.log
-std::string ClientToken(const core::State& state, NodeId node);           // CLUSTER-NODE
+std::string LogPath(AttemptId attempt);                          // relative to the log root: JOB/TASK/aN.log
+std::string ClientToken(const core::State& state, NodeId node);  // CLUSTER-NODE
 
 }  // namespace spillway::engine

@@ -194,9 +194,8 @@ void Engine::CloseGone(Turn* turn) {
     if (lease == soft_.leases.end()) continue;
     if (const int64_t number = lease->second.session; number != 0) {
       // A machine that is not ours to end may come back as a new node; one that we ended has no business here any more.
-      turn->deliveries.push_back([this, number, owned = node.owned, reason = node.reason] {
-        sessions_sink_->Close(number, owned ? "RELEASED" : "LOST", reason, !owned);
-      });
+      turn->deliveries.push_back(
+          [this, number, owned = node.owned, reason = node.reason] { sessions_sink_->Close(number, owned ? "RELEASED" : "LOST", reason, !owned); });
       DropSession(number);
     }
     soft_.leases.erase(id);

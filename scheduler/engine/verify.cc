@@ -10,8 +10,8 @@ namespace {
 
 absl::Status Differ(int64_t seq, absl::string_view what, const std::string& replayed, const std::string& stored) {
   const auto [at, ignored] = std::mismatch(replayed.begin(), replayed.end(), stored.begin(), stored.end());
-  return absl::DataLossError(absl::StrCat("after turn ", seq, " the events give another state than ", std::string(what), ": they part at byte ", at - replayed.begin(), " (",
-                                          replayed.size(), " bytes replayed, ", stored.size(), " stored)"));
+  return absl::DataLossError(absl::StrCat("after turn ", seq, " the events give another state than ", std::string(what), ": they part at byte ",
+                                          at - replayed.begin(), " (", replayed.size(), " bytes replayed, ", stored.size(), " stored)"));
 }
 
 }  // namespace

@@ -9,10 +9,10 @@
 namespace spillway::engine {
 
 struct Verified {
-  int64_t from_seq = 0;       // the snapshot replayed from; 0: the empty state
+  int64_t from_seq = 0;  // the snapshot replayed from; 0: the empty state
   int64_t last_seq = 0;
   int64_t events = 0;
-  int64_t snapshots = 0;      // met on the way, each compared
+  int64_t snapshots = 0;  // met on the way, each compared
 };
 
 // Reads the whole kept record, from its oldest snapshot on; never writes. DATA_LOSS names the turn after which the states part.

@@ -16,7 +16,7 @@ namespace {
 
 constexpr time_t kReadSeconds = 5;
 constexpr time_t kKeepAliveSeconds = 1;
-constexpr size_t kThreads = 4;   // a connection kept alive holds one
+constexpr size_t kThreads = 4;  // a connection kept alive holds one
 
 }  // namespace
 
@@ -36,7 +36,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& address
   const size_t colon = address.rfind(':');
   const std::string host(absl::StripPrefix(absl::StripSuffix(address.substr(0, colon), "]"), "["));
   int port = 0;
-  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port)) return absl::InvalidArgumentError(absl::StrCat(address, ": write HOST:PORT"));
+  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port))
+    return absl::InvalidArgumentError(absl::StrCat(address, ": write HOST:PORT"));
   std::unique_ptr<Server> out(new Server());
   httplib::Server& server = out->listener_->server;
   server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
@@ -70,8 +71,8 @@ std::string MetricsText(const core::State& state, const engine::Counters& counte
   std::map<std::pair<std::string, std::string>, int64_t> nodes;
   for (const auto& [id, node] : state.nodes) ++nodes[{LowerName(node.state), LowerName(node.market)}];
   std::string text = "# HELP spillway_tasks Living tasks by state.\n# TYPE spillway_tasks gauge\n";
-  absl::StrAppend(&text, "spillway_tasks{state=\"queued\"} ", counts.queued, "\nspillway_tasks{state=\"held\"} ", counts.held, "\nspillway_tasks{state=\"active\"} ",
-                  counts.active, "\n");
+  absl::StrAppend(&text, "spillway_tasks{state=\"queued\"} ", counts.queued, "\nspillway_tasks{state=\"held\"} ", counts.held,
+                  "\nspillway_tasks{state=\"active\"} ", counts.active, "\n");
   absl::StrAppend(&text, "# HELP spillway_nodes Living nodes by state and market.\n# TYPE spillway_nodes gauge\n");
   for (const auto& [key, count] : nodes) absl::StrAppend(&text, "spillway_nodes{state=\"", key.first, "\",market=\"", key.second, "\"} ", count, "\n");
   absl::StrAppend(&text, "# HELP spillway_turns_total Turns of the engine since it started.\n# TYPE spillway_turns_total counter\nspillway_turns_total ",

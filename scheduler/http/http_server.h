@@ -16,7 +16,7 @@ class Server {
   int port() const { return port_; }
 
  private:
-  struct Listener;   // hides the HTTP library
+  struct Listener;  // hides the HTTP library
   Server();
   std::unique_ptr<Listener> listener_;
   int port_ = 0;

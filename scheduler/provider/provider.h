@@ -13,9 +13,9 @@
 namespace spillway::provider {
 
 struct Capabilities {
-  bool create = false;     // can make and end nodes
-  bool testify = false;    // its listing proves that a node is dead
-  bool offers = false;     // has a price list
+  bool create = false;   // can make and end nodes
+  bool testify = false;  // its listing proves that a node is dead
+  bool offers = false;   // has a price list
 };
 
 class Provider {

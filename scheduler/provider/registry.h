@@ -12,7 +12,7 @@ namespace spillway::provider {
 
 // What every provider that starts workers must tell them.
 struct Surroundings {
-  std::string home;               // SPILLWAY_HOME, absolute
+  std::string home;  // SPILLWAY_HOME, absolute
   std::string cluster_uuid;
   std::string worker_address;     // "127.0.0.1:7071": where workers find the scheduler
   std::string worker_token_file;  // absolute

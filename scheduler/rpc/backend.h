@@ -18,12 +18,12 @@ namespace spillway::rpc {
 
 struct Backend {
   engine::EngineThread* engine = nullptr;
-  store::Reader* reader = nullptr;     // every call on it blocks: only from `pool`
+  store::Reader* reader = nullptr;  // every call on it blocks: only from `pool`
   ReadPool* pool = nullptr;
-  SpecCache* specs = nullptr;          // what is submitted is soon offered
+  SpecCache* specs = nullptr;  // what is submitted is soon offered
   Clock* clock = nullptr;
   const auth::TokenGuard* user_guard = nullptr;
-  std::string log_root;                // absolute
+  std::string log_root;  // absolute
   std::string version;
   int64_t started_ms = 0;
 };

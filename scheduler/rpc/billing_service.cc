@@ -33,7 +33,8 @@ grpc::ServerUnaryReactor* BillingService::ListCharges(grpc::CallbackServerContex
     filter.job = request->job_id();
     filter.node = request->node_id();
     filter.limit = request->page_size() == 0 ? limits::kPageSizeDefault : request->page_size();
-    if (filter.limit < 1 || filter.limit > limits::kPageSizeMax) return absl::InvalidArgumentError(absl::StrCat("page_size must be 1 to ", limits::kPageSizeMax));
+    if (filter.limit < 1 || filter.limit > limits::kPageSizeMax)
+      return absl::InvalidArgumentError(absl::StrCat("page_size must be 1 to ", limits::kPageSizeMax));
     if (!request->page_token().empty() && (!absl::SimpleAtoi(request->page_token(), &filter.after) || filter.after < 1)) {
       return absl::InvalidArgumentError("page_token is not one of ours");
     }

@@ -25,12 +25,12 @@ grpc::ServerUnaryReactor* FleetService::ListNodes(grpc::CallbackServerContext* c
     ASSIGN_OR_RETURN(const std::vector<core::Node> nodes, backend_.reader->ListNodes(request->include_gone(), before, limit));
     using Uses = std::map<NodeId, NodeUse>;
     ASSIGN_OR_RETURN(const Uses uses, AskState(backend_, [&](const core::State& state, const core::Soft& soft, int64_t) {
-      Uses out;
-      for (const core::Node& node : nodes) {
-        if (core::FindNode(state, node.id) != nullptr) out[node.id] = UseOfNode(state, soft, node);
-      }
-      return out;
-    }));
+                       Uses out;
+                       for (const core::Node& node : nodes) {
+                         if (core::FindNode(state, node.id) != nullptr) out[node.id] = UseOfNode(state, soft, node);
+                       }
+                       return out;
+                     }));
     for (const core::Node& node : nodes) {
       const auto use = uses.find(node.id);
       *response->add_nodes() = NodeView(node, use == uses.end() ? NodeUse{} : use->second);
@@ -40,7 +40,8 @@ grpc::ServerUnaryReactor* FleetService::ListNodes(grpc::CallbackServerContext* c
   });
 }
 
-grpc::ServerUnaryReactor* FleetService::ListOffers(grpc::CallbackServerContext* context, const v1::ListOffersRequest* request, v1::ListOffersResponse* response) {
+grpc::ServerUnaryReactor* FleetService::ListOffers(grpc::CallbackServerContext* context, const v1::ListOffersRequest* request,
+                                                   v1::ListOffersResponse* response) {
   if (auto* refused = RefuseStranger(context, backend_)) return refused;
   return ReadOnPool(context, backend_, [this, request, response]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<core::Offer> offers, backend_.reader->ListOffers(request->provider()));
@@ -64,10 +65,10 @@ grpc::ServerUnaryReactor* FleetService::ListReservations(grpc::CallbackServerCon
 absl::StatusOr<NodeId> FleetService::FindLiving(const std::string& node) const {
   using Names = std::map<NodeId, std::string>;
   ASSIGN_OR_RETURN(const Names living, AskState(backend_, [](const core::State& state, const core::Soft&, int64_t) {
-    Names out;
-    for (const auto& [id, row] : state.nodes) out[id] = row.name;
-    return out;
-  }));
+                     Names out;
+                     for (const auto& [id, row] : state.nodes) out[id] = row.name;
+                     return out;
+                   }));
   NodeId id = 0;
   if (absl::SimpleAtoi(node, &id) && living.count(id) > 0) return id;
   std::vector<std::string> names;
@@ -77,26 +78,33 @@ absl::StatusOr<NodeId> FleetService::FindLiving(const std::string& node) const {
     names.push_back(name);
   }
   if (same.size() == 1) return same.front();
-  if (same.size() > 1) return absl::InvalidArgumentError(absl::StrCat(same.size(), " living nodes are called ", Printable(node), "; give the id: ", absl::StrJoin(same, ", ")));
+  if (same.size() > 1)
+    return absl::InvalidArgumentError(absl::StrCat(same.size(), " living nodes are called ", Printable(node), "; give the id: ", absl::StrJoin(same, ", ")));
   const std::string nearest = NearestName(node, names);
   return absl::NotFoundError(absl::StrCat("no living node is called ", Printable(node), nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
 }
 
 grpc::ServerUnaryReactor* FleetService::Cordon(grpc::CallbackServerContext* context, const v1::CordonRequest* request, v1::NodeActionResponse* response) {
   if (auto* refused = RefuseStranger(context, backend_)) return refused;
-  return ThenAskEngine(context, backend_, [this, request]() -> absl::StatusOr<core::Command> {
-    ASSIGN_OR_RETURN(const NodeId node, FindLiving(request->node()));
-    return core::Command(core::CordonNode{node, request->on()});
-  }, [response](const core::Reply& reply) { response->set_message(reply.message); });
+  return ThenAskEngine(
+      context, backend_,
+      [this, request]() -> absl::StatusOr<core::Command> {
+        ASSIGN_OR_RETURN(const NodeId node, FindLiving(request->node()));
+        return core::Command(core::CordonNode{node, request->on()});
+      },
+      [response](const core::Reply& reply) { response->set_message(reply.message); });
 }
 
 grpc::ServerUnaryReactor* FleetService::Drain(grpc::CallbackServerContext* context, const v1::DrainRequest* request, v1::NodeActionResponse* response) {
   if (auto* refused = RefuseStranger(context, backend_)) return refused;
   if (request->grace_ms() < 0) return Refuse(context, absl::InvalidArgumentError("grace_ms is negative"));
-  return ThenAskEngine(context, backend_, [this, request]() -> absl::StatusOr<core::Command> {
-    ASSIGN_OR_RETURN(const NodeId node, FindLiving(request->node()));
-    return core::Command(core::DrainNode{node, request->grace_ms()});
-  }, [response](const core::Reply& reply) { response->set_message(reply.message); });
+  return ThenAskEngine(
+      context, backend_,
+      [this, request]() -> absl::StatusOr<core::Command> {
+        ASSIGN_OR_RETURN(const NodeId node, FindLiving(request->node()));
+        return core::Command(core::DrainNode{node, request->grace_ms()});
+      },
+      [response](const core::Reply& reply) { response->set_message(reply.message); });
 }
 
 grpc::ServerUnaryReactor* FleetService::GetServerInfo(grpc::CallbackServerContext* context, const v1::GetServerInfoRequest*, v1::ServerInfo* response) {

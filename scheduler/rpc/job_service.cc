@@ -196,8 +196,8 @@ grpc::ServerUnaryReactor* JobService::Get(grpc::CallbackServerContext* context, 
   return ReadOnPool(context, backend_, [this, request, response]() -> absl::Status {
     ASSIGN_OR_RETURN(const JobId id, FindJob(backend_, request->job_id(), request->name()));
     ASSIGN_OR_RETURN(const LiveTasks live, AskState(backend_, [&](const core::State& state, const core::Soft& soft, int64_t now_ms) {
-      return CollectLive(state, soft, backend_.engine->policy(), now_ms, {id}, kLiveTasksMax, true);
-    }));
+                       return CollectLive(state, soft, backend_.engine->policy(), now_ms, {id}, kLiveTasksMax, true);
+                     }));
     ASSIGN_OR_RETURN(const core::Job job, backend_.reader->GetJob(id));
     *response = JobView(job);
     RETURN_IF_ERROR(FillSpec(backend_, job, response));
@@ -216,8 +216,8 @@ grpc::ServerUnaryReactor* JobService::List(grpc::CallbackServerContext* context,
     LiveTasks live;
     if (request->include_tasks()) {
       ASSIGN_OR_RETURN(live, AskState(backend_, [&](const core::State& state, const core::Soft& soft, int64_t now_ms) {
-        return CollectLive(state, soft, backend_.engine->policy(), now_ms, IdsOf(jobs), kLiveTasksMax, true);
-      }));
+                         return CollectLive(state, soft, backend_.engine->policy(), now_ms, IdsOf(jobs), kLiveTasksMax, true);
+                       }));
     }
     for (const core::Job& job : jobs) {
       v1::Job* view = response->add_jobs();
@@ -284,13 +284,13 @@ grpc::ServerUnaryReactor* JobService::Explain(grpc::CallbackServerContext* conte
       std::vector<core::Why> reasons;
     };
     ASSIGN_OR_RETURN(const Answer answer, AskState(backend_, [&](const core::State& state, const core::Soft& soft, int64_t now_ms) {
-      Answer out;
-      const std::optional<core::Task> living = core::GetTask(state, id);
-      out.living = living.has_value();
-      if (out.living) out.state = living->state;
-      if (out.living) out.reasons = core::Explain(state, soft, backend_.engine->policy(), id, now_ms);
-      return out;
-    }));
+                       Answer out;
+                       const std::optional<core::Task> living = core::GetTask(state, id);
+                       out.living = living.has_value();
+                       if (out.living) out.state = living->state;
+                       if (out.living) out.reasons = core::Explain(state, soft, backend_.engine->policy(), id, now_ms);
+                       return out;
+                     }));
     if (answer.living) {
       response->set_state(static_cast<v1::TaskState>(answer.state));
       for (const core::Why& why : answer.reasons) {

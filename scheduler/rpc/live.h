@@ -12,7 +12,7 @@ namespace spillway::rpc {
 
 struct LiveTasks {
   std::map<AttemptId, core::Progress> progress;
-  std::map<TaskId, std::string> waiting;   // one line; only for tasks that wait
+  std::map<TaskId, std::string> waiting;  // one line; only for tasks that wait
 };
 
 // Of these jobs' living tasks, at most `tasks_max` in all. With `explain`, the first reason of each waiting task.

@@ -13,7 +13,7 @@ namespace spillway::rpc {
 absl::Status SessionOutbox::Room() const {
   const size_t waiting = offers_.size() + stops_.size() + forget_.size();
   if (waiting < options_.orders_max) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(waiting, " orders wait: this session does not read what it is sent"));
+  return absl::ResourceExhaustedError(absl::StrCat(waiting, " orders wait: the session does not read what it is sent"));
 }
 
 absl::Status SessionOutbox::Welcome(engine::WelcomeOrder order) {

@@ -46,7 +46,7 @@ class SessionOutbox {
 
  private:
   absl::Status Room() const;
-  // Adds an offer with its spec, where this session has not seen it, to what can hold both; false: it would become too large.
+  // Adds an offer with its spec, where the session has not seen it, to what can hold both; false: it would become too large.
   template <typename Holder>
   absl::StatusOr<bool> AddOffer(const engine::OfferOrder& order, size_t* bytes, Holder* holder);
 
@@ -55,7 +55,7 @@ class SessionOutbox {
   std::deque<engine::OfferOrder> offers_;
   std::deque<engine::StopOrder> stops_;
   std::deque<AttemptId> forget_;
-  int64_t report_ack_ = 0, renewal_ack_ = 0;   // 0: none waits
+  int64_t report_ack_ = 0, renewal_ack_ = 0;  // 0: none waits
   std::optional<v1::Goodbye> goodbye_;
   std::set<std::string> sent_specs_;
 };

@@ -50,8 +50,8 @@ struct Teller {
   }
   bool operator()(const core::AttemptStopRequested& e) const {
     About(e.attempt, view);
-    view->set_message(absl::StrCat("asked to stop (", Name(e.stop.cause), e.stop.reason.empty() ? "" : ": ", e.stop.reason, "), grace ",
-                                   FormatDurationMs(e.stop.grace_ms)));
+    view->set_message(
+        absl::StrCat("asked to stop (", Name(e.stop.cause), e.stop.reason.empty() ? "" : ": ", e.stop.reason, "), grace ", FormatDurationMs(e.stop.grace_ms)));
     return true;
   }
   bool operator()(const core::AttemptEnded& e) const {
@@ -124,8 +124,8 @@ struct Teller {
   }
   template <typename Other>
   bool operator()(const Other&) const {
-    static_assert(std::is_same_v<Other, core::Configured> || std::is_same_v<Other, core::RequestRecorded> ||
-                  std::is_same_v<Other, core::RequestsForgotten> || std::is_same_v<Other, core::OffersUpdated> || std::is_same_v<Other, core::ReportsTaken>,
+    static_assert(std::is_same_v<Other, core::Configured> || std::is_same_v<Other, core::RequestRecorded> || std::is_same_v<Other, core::RequestsForgotten> ||
+                      std::is_same_v<Other, core::OffersUpdated> || std::is_same_v<Other, core::ReportsTaken>,
                   "a new event needs words, or a place in this list");
     return false;
   }

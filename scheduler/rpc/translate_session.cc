@@ -19,7 +19,8 @@ absl::Status CheckName(absl::string_view field, const std::string& name, bool re
   if (required && name.empty()) return absl::InvalidArgumentError(absl::StrCat(field, " is empty"));
   if (name.size() > limits::kNameBytesMax) return absl::InvalidArgumentError(absl::StrCat(field, " is longer than ", limits::kNameBytesMax, " bytes"));
   for (const char c : name) {
-    if (static_cast<unsigned char>(c) < 0x21 || c == 0x7f) return absl::InvalidArgumentError(absl::StrCat(field, " has a blank or control character: ", Printable(name)));
+    if (static_cast<unsigned char>(c) < 0x21 || c == 0x7f)
+      return absl::InvalidArgumentError(absl::StrCat(field, " has a blank or control character: ", Printable(name)));
   }
   return absl::OkStatus();
 }
@@ -30,10 +31,12 @@ absl::StatusOr<core::Capacity> CapacityOf(const v1::Resources& resources) {
   capacity.memory_bytes = resources.memory_bytes();
   capacity.disk_bytes = resources.disk_bytes();
   if (capacity.cpu_milli < 0 || capacity.memory_bytes < 0 || capacity.disk_bytes < 0) return absl::InvalidArgumentError("resources: a negative amount");
-  if (resources.accelerators_size() > 1) return absl::InvalidArgumentError("resources.accelerators: one kind of accelerator a node; start a worker for each kind");
+  if (resources.accelerators_size() > 1)
+    return absl::InvalidArgumentError("resources.accelerators: one kind of accelerator a node; start a worker for each kind");
   if (resources.accelerators_size() == 1) {
     const v1::Accelerator& gpu = resources.accelerators(0);
-    if (gpu.count() < 0 || gpu.count() > kDevicesMax) return absl::InvalidArgumentError(absl::StrCat("resources.accelerators.count: 0 to ", kDevicesMax, ", not ", gpu.count()));
+    if (gpu.count() < 0 || gpu.count() > kDevicesMax)
+      return absl::InvalidArgumentError(absl::StrCat("resources.accelerators.count: 0 to ", kDevicesMax, ", not ", gpu.count()));
     if (gpu.model().size() > limits::kNameBytesMax || gpu.memory_bytes() < 0) return absl::InvalidArgumentError("resources.accelerators: bad model or memory");
     capacity.gpu_model = gpu.model();
     capacity.gpu_count = gpu.count();
@@ -52,16 +55,21 @@ absl::StatusOr<core::NodeHello> HelloOf(const v1::Hello& hello) {
     return absl::FailedPreconditionError(absl::StrCat("this scheduler speaks spillway/1, the worker ", Printable(hello.protocol())));
   }
   core::NodeHello out;
-  const std::pair<const char*, const std::string*> names[] = {{"zone", &hello.zone()}, {"region", &hello.region()}, {"instance_id", &hello.instance_id()},
-                                                              {"isolation", &hello.isolation()}, {"cluster_uuid", &hello.cluster_uuid()}};
+  const std::pair<const char*, const std::string*> names[] = {{"zone", &hello.zone()},
+                                                              {"region", &hello.region()},
+                                                              {"instance_id", &hello.instance_id()},
+                                                              {"isolation", &hello.isolation()},
+                                                              {"cluster_uuid", &hello.cluster_uuid()}};
   for (const auto& [field, value] : names) {
     if (absl::Status status = CheckName(field, *value, false); !status.ok()) return status;
   }
-  const std::pair<const char*, const std::string*> required[] = {{"node_name", &hello.node_name()}, {"provider", &hello.provider()}, {"boot_id", &hello.boot_id()}};
+  const std::pair<const char*, const std::string*> required[] = {
+      {"node_name", &hello.node_name()}, {"provider", &hello.provider()}, {"boot_id", &hello.boot_id()}};
   for (const auto& [field, value] : required) {
     if (absl::Status status = CheckName(field, *value, true); !status.ok()) return status;
   }
-  if (hello.inventory_size() > kInventoryMax) return absl::InvalidArgumentError(absl::StrCat("inventory: ", hello.inventory_size(), " attempts; the limit is ", kInventoryMax));
+  if (hello.inventory_size() > kInventoryMax)
+    return absl::InvalidArgumentError(absl::StrCat("inventory: ", hello.inventory_size(), " attempts; the limit is ", kInventoryMax));
   absl::StatusOr<core::Capacity> capacity = CapacityOf(hello.resources());
   if (!capacity.ok()) return capacity.status();
   out.name = hello.node_name();

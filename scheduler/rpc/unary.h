@@ -59,7 +59,9 @@ class EngineCall final : public grpc::ServerUnaryReactor {
     }
 
    private:
-    static grpc::Status Cancelled() { return grpc::Status(grpc::StatusCode::CANCELLED, "the call ended before its answer; what it asked for may have happened"); }
+    static grpc::Status Cancelled() {
+      return grpc::Status(grpc::StatusCode::CANCELLED, "the call ended before its answer; what it asked for may have happened");
+    }
     void EndLocked(const grpc::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       if (EngineCall* call = std::exchange(call_, nullptr); call != nullptr) call->Finish(status);
     }

@@ -103,16 +103,16 @@ class SessionStream final : public grpc::ServerBidiReactor<v1::WorkerFrame, v1::
   WorkerSessions* const owner_;
   const int64_t session_;
   grpc::CallbackServerContext* const context_;
-  bool greeted_ = false;             // only the reading thread
-  std::string node_;                 // only the reading thread
+  bool greeted_ = false;  // only the reading thread
+  std::string node_;      // only the reading thread
   v1::WorkerFrame in_;
 
   Mutex mutex_;
   SessionOutbox outbox_ ABSL_GUARDED_BY(mutex_);
-  v1::SchedulerFrame out_ ABSL_GUARDED_BY(mutex_);      // being written
+  v1::SchedulerFrame out_ ABSL_GUARDED_BY(mutex_);  // being written
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool ending_ ABSL_GUARDED_BY(mutex_) = false;         // nothing is added any more
-  bool silent_ ABSL_GUARDED_BY(mutex_) = false;         // and what waits is not written
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is added any more
+  bool silent_ ABSL_GUARDED_BY(mutex_) = false;  // and what waits is not written
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::Status final_ ABSL_GUARDED_BY(mutex_) = grpc::Status::OK;
 };

@@ -237,7 +237,9 @@ class FieldReader {
     K key{};
     V value{};
     template <typename S, typename A>
-    static void Fields(S& s, A& a) { a(1, s.key), a(2, s.value); }
+    static void Fields(S& s, A& a) {
+      a(1, s.key), a(2, s.value);
+    }
   };
 
   void NextTag() {

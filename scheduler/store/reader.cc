@@ -1,7 +1,8 @@
 #include "scheduler/store/reader.h"
 
-#include <algorithm>
 #include <sqlite3.h>
+
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -31,7 +32,8 @@ absl::StatusOr<std::vector<T>> Reader::Rows(absl::string_view sql, const std::ve
     ASSIGN_OR_RETURN(const bool row, rows.Next());
     if (!row) return out;
     const absl::Status read = FieldReader::Read(rows.ColumnBytes(0), &out.emplace_back());
-    if (!read.ok()) return absl::Status(read.code(), absl::StrCat("database ", db_.path(), ": a row of [", std::string(sql), "]: ", std::string(read.message())));
+    if (!read.ok())
+      return absl::Status(read.code(), absl::StrCat("database ", db_.path(), ": a row of [", std::string(sql), "]: ", std::string(read.message())));
   }
 }
 
@@ -66,7 +68,8 @@ absl::StatusOr<std::vector<core::Job>> Reader::ListJobs(const JobFilter& filter)
     // Few jobs share a name: their states are compared row by row.
     std::string states;
     for (const TaskState state : filter.states) absl::StrAppend(&states, states.empty() ? "" : ",", static_cast<int>(state));
-    const std::string where = absl::StrCat(filter.name.empty() ? "" : "name = ? AND ", states.empty() ? "" : absl::StrCat("state IN (", states, ") AND "), page);
+    const std::string where =
+        absl::StrCat(filter.name.empty() ? "" : "name = ? AND ", states.empty() ? "" : absl::StrCat("state IN (", states, ") AND "), page);
     return Rows<core::Job>(absl::StrCat("SELECT body FROM job WHERE ", where), {after, filter.limit}, filter.name.empty() ? nullptr : &filter.name);
   }
   // One page a state, each straight from the index, then the first of all of them: ten live jobs are found at once beside a million ended ones.
@@ -75,8 +78,8 @@ absl::StatusOr<std::vector<core::Job>> Reader::ListJobs(const JobFilter& filter)
   std::sort(states.begin(), states.end());
   states.erase(std::unique(states.begin(), states.end()), states.end());
   for (const TaskState state : states) {
-    ASSIGN_OR_RETURN(std::vector<core::Job> some, Rows<core::Job>(absl::StrCat("SELECT body FROM job WHERE state = ? AND ", page),
-                                                                 {static_cast<int64_t>(state), after, filter.limit}));
+    ASSIGN_OR_RETURN(std::vector<core::Job> some,
+                     Rows<core::Job>(absl::StrCat("SELECT body FROM job WHERE state = ? AND ", page), {static_cast<int64_t>(state), after, filter.limit}));
     jobs.insert(jobs.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
   }
   std::sort(jobs.begin(), jobs.end(), [&](const core::Job& a, const core::Job& b) { return filter.newest_first ? a.id > b.id : a.id < b.id; });
@@ -94,16 +97,17 @@ absl::StatusOr<std::string> Reader::GetSpec(const std::string& digest) {
 
 absl::StatusOr<std::vector<core::CheckpointRef>> Reader::ListCheckpoints(TaskId task, int64_t limit) {
   MutexLock lock(&mutex_);
-  return Rows<core::CheckpointRef>("SELECT body FROM checkpoint WHERE job = ? AND idx = ? ORDER BY attempt DESC, step DESC LIMIT ?", {task.job, task.index, limit});
+  return Rows<core::CheckpointRef>("SELECT body FROM checkpoint WHERE job = ? AND idx = ? ORDER BY attempt DESC, step DESC LIMIT ?",
+                                   {task.job, task.index, limit});
 }
 
 absl::StatusOr<core::Node> Reader::GetNode(NodeId id) { return One<core::Node>(absl::StrCat("node ", id), "SELECT body FROM node WHERE id = ?", {id}); }
 
 absl::StatusOr<std::vector<core::Node>> Reader::ListNodes(bool include_gone, NodeId before, int64_t limit) {
   MutexLock lock(&mutex_);
-  return Rows<core::Node>(include_gone ? "SELECT body FROM node WHERE id < ? ORDER BY id DESC LIMIT ?"
-                                       : "SELECT body FROM node WHERE live = 1 AND id < ? ORDER BY id DESC LIMIT ?",
-                          {before == 0 ? INT64_MAX : before, limit});
+  return Rows<core::Node>(
+      include_gone ? "SELECT body FROM node WHERE id < ? ORDER BY id DESC LIMIT ?" : "SELECT body FROM node WHERE live = 1 AND id < ? ORDER BY id DESC LIMIT ?",
+      {before == 0 ? INT64_MAX : before, limit});
 }
 
 absl::StatusOr<std::vector<core::Offer>> Reader::ListOffers(const std::string& provider) {
@@ -115,26 +119,32 @@ absl::StatusOr<std::vector<core::Offer>> Reader::ListOffers(const std::string& p
 absl::StatusOr<std::vector<core::Charge>> Reader::ListCharges(const ChargeFilter& filter) {
   MutexLock lock(&mutex_);
   if (filter.job != 0 && filter.node != 0) {
-    return Rows<core::Charge>("SELECT body FROM charge WHERE job = ? AND node = ? AND id > ? ORDER BY id LIMIT ?", {filter.job, filter.node, filter.after, filter.limit});
+    return Rows<core::Charge>("SELECT body FROM charge WHERE job = ? AND node = ? AND id > ? ORDER BY id LIMIT ?",
+                              {filter.job, filter.node, filter.after, filter.limit});
   }
-  if (filter.job != 0) return Rows<core::Charge>("SELECT body FROM charge WHERE job = ? AND id > ? ORDER BY id LIMIT ?", {filter.job, filter.after, filter.limit});
-  if (filter.node != 0) return Rows<core::Charge>("SELECT body FROM charge WHERE node = ? AND id > ? ORDER BY id LIMIT ?", {filter.node, filter.after, filter.limit});
+  if (filter.job != 0)
+    return Rows<core::Charge>("SELECT body FROM charge WHERE job = ? AND id > ? ORDER BY id LIMIT ?", {filter.job, filter.after, filter.limit});
+  if (filter.node != 0)
+    return Rows<core::Charge>("SELECT body FROM charge WHERE node = ? AND id > ? ORDER BY id LIMIT ?", {filter.node, filter.after, filter.limit});
   return Rows<core::Charge>("SELECT body FROM charge WHERE id > ? ORDER BY id LIMIT ?", {filter.after, filter.limit});
 }
 
 absl::StatusOr<std::vector<CostRow>> Reader::SumCharges(int64_t from_ms, int64_t to_ms) {
   MutexLock lock(&mutex_);
-  ASSIGN_OR_RETURN(Statement rows, Statement::Prepare(&db_,
-      "SELECT c.job, coalesce(j.name, ''), c.kind, c.market, c.amount, c.duration FROM (SELECT job, kind, market, sum(amount_micros) AS amount, "
-      "sum(to_ms - from_ms) AS duration FROM charge WHERE from_ms >= ? AND from_ms < ? GROUP BY job, kind, market) AS c "
-      "LEFT JOIN job AS j ON j.id = c.job ORDER BY c.job, c.kind, c.market"));
+  ASSIGN_OR_RETURN(
+      Statement rows,
+      Statement::Prepare(
+          &db_,
+          "SELECT c.job, coalesce(j.name, ''), c.kind, c.market, c.amount, c.duration FROM (SELECT job, kind, market, sum(amount_micros) AS amount, "
+          "sum(to_ms - from_ms) AS duration FROM charge WHERE from_ms >= ? AND from_ms < ? GROUP BY job, kind, market) AS c "
+          "LEFT JOIN job AS j ON j.id = c.job ORDER BY c.job, c.kind, c.market"));
   rows.Start().Int(from_ms).Int(to_ms == 0 ? INT64_MAX : to_ms);
   std::vector<CostRow> out;
   while (true) {
     ASSIGN_OR_RETURN(const bool row, rows.Next());
     if (!row) return out;
-    out.push_back({rows.ColumnInt(0), std::string(rows.ColumnBytes(1)), std::string(rows.ColumnBytes(2)), static_cast<Market>(rows.ColumnInt(3)), rows.ColumnInt(4),
-                   rows.ColumnInt(5)});
+    out.push_back({rows.ColumnInt(0), std::string(rows.ColumnBytes(1)), std::string(rows.ColumnBytes(2)), static_cast<Market>(rows.ColumnInt(3)),
+                   rows.ColumnInt(4), rows.ColumnInt(5)});
   }
 }
 
@@ -161,7 +171,8 @@ absl::StatusOr<std::vector<EventRecord>> Reader::Events(int64_t after_seq, int64
       return absl::OutOfRangeError(absl::StrCat("events up to turn ", seq - 1, " are no longer kept: list anew and watch from the answer's event_seq"));
     }
     auto events = DecodeEvents(rows.ColumnBytes(2));
-    if (!events.ok()) return absl::Status(events.status().code(), absl::StrCat("database ", db_.path(), ", event record ", seq, ": ", std::string(events.status().message())));
+    if (!events.ok())
+      return absl::Status(events.status().code(), absl::StrCat("database ", db_.path(), ", event record ", seq, ": ", std::string(events.status().message())));
     out.push_back({seq, rows.ColumnInt(1), *std::move(events)});
   }
 }

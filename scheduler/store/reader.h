@@ -22,13 +22,13 @@ struct JobFilter {
   std::vector<TaskState> states;  // of the job (FoldState); empty: all
   std::string name;               // exact; "" any
   bool newest_first = false;
-  int64_t after = 0;              // page token: the last id seen; 0 from the beginning
+  int64_t after = 0;  // page token: the last id seen; 0 from the beginning
   int64_t limit = limits::kPageSizeDefault;
 };
 struct ChargeFilter {
-  JobId job = 0;                  // 0: all
+  JobId job = 0;  // 0: all
   NodeId node = 0;
-  int64_t after = 0;              // the last id seen
+  int64_t after = 0;  // the last id seen
   int64_t limit = limits::kPageSizeDefault;
 };
 // Charges that begin in [from_ms, to_ms), summed. job 0: idle, boot, overhead, adjustments.
@@ -51,18 +51,18 @@ class Reader {
   // Task rows from `first` on, ended ones too. Tasks from Job::next_index on have no row.
   absl::StatusOr<std::vector<core::Task>> ListTasks(JobId id, TaskIndex first = 0, int64_t limit = limits::kPageSizeMax);
   absl::StatusOr<core::Task> GetTask(TaskId id);
-  absl::StatusOr<std::vector<core::Job>> ListJobs(const JobFilter& filter);   // fewer than limit: the end
-  absl::StatusOr<std::string> GetSpec(const std::string& digest);             // bytes of the serialized JobSpec
+  absl::StatusOr<std::vector<core::Job>> ListJobs(const JobFilter& filter);                                             // fewer than limit: the end
+  absl::StatusOr<std::string> GetSpec(const std::string& digest);                                                       // bytes of the serialized JobSpec
   absl::StatusOr<std::vector<core::CheckpointRef>> ListCheckpoints(TaskId task, int64_t limit = limits::kPageSizeMax);  // newest first
   absl::StatusOr<core::Node> GetNode(NodeId id);
   // Newest first; `before` 0 from the newest, else ids below it.
   absl::StatusOr<std::vector<core::Node>> ListNodes(bool include_gone, NodeId before = 0, int64_t limit = limits::kPageSizeDefault);
   absl::StatusOr<std::vector<core::Offer>> ListOffers(const std::string& provider);  // "" all
   absl::StatusOr<std::vector<core::Charge>> ListCharges(const ChargeFilter& filter);
-  absl::StatusOr<std::vector<CostRow>> SumCharges(int64_t from_ms, int64_t to_ms);   // to_ms 0: open
+  absl::StatusOr<std::vector<CostRow>> SumCharges(int64_t from_ms, int64_t to_ms);  // to_ms 0: open
 
-  absl::StatusOr<int64_t> NewestSeq();   // 0: nothing was ever committed
-  absl::StatusOr<int64_t> PrunedSeq();   // events up to here are no longer kept
+  absl::StatusOr<int64_t> NewestSeq();  // 0: nothing was ever committed
+  absl::StatusOr<int64_t> PrunedSeq();  // events up to here are no longer kept
   // Whole turns with seq > after_seq, at most `limit` of them. OUT_OF_RANGE when some of them are no longer kept.
   absl::StatusOr<std::vector<EventRecord>> Events(int64_t after_seq, int64_t limit = 1'000);
 

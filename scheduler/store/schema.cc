@@ -69,8 +69,9 @@ absl::Status Migrate(Database* db) {
   }
   for (int64_t version = found + 1; version <= SchemaVersion(); ++version) {
     const Migration& migration = kMigrations[version - 1];
-    const absl::Status done = db->Execute(absl::StrCat("BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS schema_version(version INTEGER PRIMARY KEY, what TEXT NOT NULL);",
-                                                       migration.sql, "INSERT INTO schema_version VALUES(", version, ", '", migration.what, "'); COMMIT"));
+    const absl::Status done =
+        db->Execute(absl::StrCat("BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS schema_version(version INTEGER PRIMARY KEY, what TEXT NOT NULL);", migration.sql,
+                                 "INSERT INTO schema_version VALUES(", version, ", '", migration.what, "'); COMMIT"));
     if (!done.ok()) {
       db->Rollback();
       return absl::Status(done.code(), absl::StrCat("migration ", version, " (", migration.what, "): ", std::string(done.message())));

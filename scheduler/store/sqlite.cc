@@ -1,7 +1,8 @@
 #include "scheduler/store/sqlite.h"
 
-#include <cerrno>
 #include <sqlite3.h>
+
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -57,8 +58,8 @@ void Database::Rollback() {
 
 absl::Status Database::Error(absl::string_view what, int code) const {
   const int system_errno = db_ == nullptr ? 0 : sqlite3_system_errno(db_);
-  const std::string message = absl::StrCat("database ", path_, ": ", std::string(what), ": ", db_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db_),
-                                           " (", code, system_errno == 0 ? "" : absl::StrCat(", errno ", system_errno), ")");
+  const std::string message = absl::StrCat("database ", path_, ": ", std::string(what), ": ", db_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db_), " (",
+                                           code, system_errno == 0 ? "" : absl::StrCat(", errno ", system_errno), ")");
   // Only a write may run out of space harmlessly. A failed sync has lost what it was to make durable, whatever its errno.
   const bool full = code == SQLITE_FULL || (code == SQLITE_IOERR_WRITE && (system_errno == ENOSPC || system_errno == EDQUOT));
   if (full) return absl::ResourceExhaustedError(message);

@@ -31,7 +31,7 @@ class Database {
 
   // One or more statements without results.
   absl::Status Execute(const std::string& sql);
-  absl::StatusOr<int64_t> QueryInt(const std::string& sql);     // first column of the first row; 0 when none
+  absl::StatusOr<int64_t> QueryInt(const std::string& sql);  // first column of the first row; 0 when none
   absl::StatusOr<std::string> QueryText(const std::string& sql);
   bool in_transaction() const;
   void Rollback();  // harmless outside a transaction
@@ -58,10 +58,10 @@ class Statement {
   // Begins a new use: resets, forgets old values. Parameters are then bound in order.
   Statement& Start();
   Statement& Int(int64_t value);
-  Statement& Text(absl::string_view value);   // not copied: must outlive the run
-  Statement& Blob(absl::string_view value);   // not copied: must outlive the run
-  absl::Status Run();                         // to the end; rows are not expected
-  absl::StatusOr<bool> Next();                // true: a row is there. Finish() when reading stops early.
+  Statement& Text(absl::string_view value);  // not copied: must outlive the run
+  Statement& Blob(absl::string_view value);  // not copied: must outlive the run
+  absl::Status Run();                        // to the end; rows are not expected
+  absl::StatusOr<bool> Next();               // true: a row is there. Finish() when reading stops early.
   void Finish();
 
   int64_t ColumnInt(int column) const;

@@ -93,7 +93,9 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(SqliteOptions opt
 }
 
 absl::Status SqliteStore::ReadHead() {
-  ASSIGN_OR_RETURN(Statement head, Statement::Prepare(&db_, "SELECT seq, hash FROM (SELECT seq, hash FROM event_batch UNION ALL SELECT seq, hash FROM chain) ORDER BY seq DESC LIMIT 1"));
+  ASSIGN_OR_RETURN(
+      Statement head,
+      Statement::Prepare(&db_, "SELECT seq, hash FROM (SELECT seq, hash FROM event_batch UNION ALL SELECT seq, hash FROM chain) ORDER BY seq DESC LIMIT 1"));
   ASSIGN_OR_RETURN(const bool row, head.Start().Next());
   last_seq_ = row ? head.ColumnInt(0) : 0;
   last_hash_ = row ? std::string(head.ColumnBytes(1)) : ChainStart();
@@ -121,13 +123,22 @@ absl::Status SqliteStore::Commit(const Batch& batch) {
 
 absl::Status SqliteStore::Write(const Batch& batch, const std::string& hash, const std::string& body) {
   Statements& s = *statements_;
-  RETURN_IF_ERROR(s.event_batch.Start().Int(batch.seq).Int(static_cast<int64_t>(batch.events.size())).Int(batch.now_ms).Blob(last_hash_).Blob(hash).Blob(body).Run());
+  RETURN_IF_ERROR(
+      s.event_batch.Start().Int(batch.seq).Int(static_cast<int64_t>(batch.events.size())).Int(batch.now_ms).Blob(last_hash_).Blob(hash).Blob(body).Run());
   for (const auto& [digest, bytes] : batch.specs) RETURN_IF_ERROR(s.spec.Start().Blob(digest).Blob(bytes).Run());
   if (batch.meta.has_value()) RETURN_IF_ERROR(s.meta.Start().Blob(Encode(*batch.meta)).Run());
   for (const core::Job& job : batch.jobs) {
     const std::string blob = Encode(job);
-    RETURN_IF_ERROR(s.job.Start().Int(job.id).Text(job.name).Text(job.owner).Int(static_cast<int64_t>(FoldState(job))).Int(IsLive(job))
-                        .Int(job.submitted_ms).Int(job.ended_ms).Blob(blob).Run());
+    RETURN_IF_ERROR(s.job.Start()
+                        .Int(job.id)
+                        .Text(job.name)
+                        .Text(job.owner)
+                        .Int(static_cast<int64_t>(FoldState(job)))
+                        .Int(IsLive(job))
+                        .Int(job.submitted_ms)
+                        .Int(job.ended_ms)
+                        .Blob(blob)
+                        .Run());
   }
   for (const core::Task& task : batch.tasks) {
     const std::string blob = Encode(task);
@@ -135,7 +146,8 @@ absl::Status SqliteStore::Write(const Batch& batch, const std::string& hash, con
   }
   for (const core::Node& node : batch.nodes) {
     const std::string blob = Encode(node);
-    RETURN_IF_ERROR(s.node.Start().Int(node.id).Text(node.name).Text(node.provider).Int(static_cast<int64_t>(node.state)).Int(IsLive(node.state)).Blob(blob).Run());
+    RETURN_IF_ERROR(
+        s.node.Start().Int(node.id).Text(node.name).Text(node.provider).Int(static_cast<int64_t>(node.state)).Int(IsLive(node.state)).Blob(blob).Run());
   }
   for (const auto& [id, shape] : batch.shapes) {
     const std::string blob = Encode(shape);
@@ -152,8 +164,17 @@ absl::Status SqliteStore::Write(const Batch& batch, const std::string& hash, con
   for (const std::string& id : batch.deleted_requests) RETURN_IF_ERROR(s.forget_request.Start().Blob(id).Run());
   for (const core::Charge& charge : batch.charges) {
     const std::string blob = Encode(charge);
-    RETURN_IF_ERROR(s.charge.Start().Int(charge.id).Int(charge.attempt.job).Int(charge.node).Text(charge.kind).Int(static_cast<int64_t>(charge.market))
-                        .Int(charge.from_ms).Int(charge.to_ms).Int(charge.amount_micros).Blob(blob).Run());
+    RETURN_IF_ERROR(s.charge.Start()
+                        .Int(charge.id)
+                        .Int(charge.attempt.job)
+                        .Int(charge.node)
+                        .Text(charge.kind)
+                        .Int(static_cast<int64_t>(charge.market))
+                        .Int(charge.from_ms)
+                        .Int(charge.to_ms)
+                        .Int(charge.amount_micros)
+                        .Blob(blob)
+                        .Run());
   }
   for (const auto& [task, checkpoint] : batch.checkpoints) {
     const std::string blob = Encode(checkpoint);
@@ -187,9 +208,8 @@ absl::StatusOr<Loaded> SqliteStore::Load() {
       return read.ok() ? read : damaged(table, read);
     };
     RETURN_IF_ERROR(each("SELECT body FROM meta", [&](Statement& row) { return decode("meta", row.ColumnBytes(0), &state.meta); }));
-    RETURN_IF_ERROR(each("SELECT id, body FROM job WHERE live = 1 ORDER BY id", [&](Statement& row) {
-      return decode("job", row.ColumnBytes(1), &state.jobs[row.ColumnInt(0)].job);
-    }));
+    RETURN_IF_ERROR(each("SELECT id, body FROM job WHERE live = 1 ORDER BY id",
+                         [&](Statement& row) { return decode("job", row.ColumnBytes(1), &state.jobs[row.ColumnInt(0)].job); }));
     RETURN_IF_ERROR(each("SELECT job, idx, body FROM task WHERE live = 1 ORDER BY job, idx", [&](Statement& row) -> absl::Status {
       const auto job = state.jobs.find(row.ColumnInt(0));
       if (job == state.jobs.end()) {
@@ -197,16 +217,14 @@ absl::StatusOr<Loaded> SqliteStore::Load() {
       }
       return decode("task", row.ColumnBytes(2), &job->second.tasks[row.ColumnInt(1)]);
     }));
-    RETURN_IF_ERROR(each("SELECT id, body FROM node WHERE live = 1 ORDER BY id", [&](Statement& row) {
-      return decode("node", row.ColumnBytes(1), &state.nodes[row.ColumnInt(0)]);
-    }));
+    RETURN_IF_ERROR(each("SELECT id, body FROM node WHERE live = 1 ORDER BY id",
+                         [&](Statement& row) { return decode("node", row.ColumnBytes(1), &state.nodes[row.ColumnInt(0)]); }));
     RETURN_IF_ERROR(each("SELECT id, body FROM shape", [&](Statement& row) { return decode("shape", row.ColumnBytes(1), &state.shapes[row.ColumnInt(0)]); }));
     RETURN_IF_ERROR(each("SELECT provider, name, body FROM offer", [&](Statement& row) {
       return decode("offer", row.ColumnBytes(2), &state.offers[{std::string(row.ColumnBytes(0)), std::string(row.ColumnBytes(1))}]);
     }));
-    RETURN_IF_ERROR(each("SELECT id, body FROM request", [&](Statement& row) {
-      return decode("request", row.ColumnBytes(1), &state.requests[std::string(row.ColumnBytes(0))]);
-    }));
+    RETURN_IF_ERROR(each("SELECT id, body FROM request",
+                         [&](Statement& row) { return decode("request", row.ColumnBytes(1), &state.requests[std::string(row.ColumnBytes(0))]); }));
     // The rows stand at the newest turn; the record behind them must be whole since the newest snapshot.
     ASSIGN_OR_RETURN(const int64_t snapshot_seq, db_.QueryInt("SELECT max(seq) FROM snapshot"));
     RETURN_IF_ERROR(ReadHead());
@@ -236,7 +254,8 @@ absl::Status SqliteStore::ReadEvents(int64_t after, const std::function<absl::St
   std::string expected = ChainStart();
   int64_t seq = after;
   if (after > 0) {
-    ASSIGN_OR_RETURN(Statement before, Statement::Prepare(&db_, "SELECT hash FROM event_batch WHERE seq = ?1 UNION ALL SELECT hash FROM chain WHERE seq = ?1 LIMIT 1"));
+    ASSIGN_OR_RETURN(Statement before,
+                     Statement::Prepare(&db_, "SELECT hash FROM event_batch WHERE seq = ?1 UNION ALL SELECT hash FROM chain WHERE seq = ?1 LIMIT 1"));
     ASSIGN_OR_RETURN(const bool row, before.Start().Int(after).Next());
     if (!row) return broken(after, "missing");
     expected = std::string(before.ColumnBytes(0));
@@ -288,9 +307,9 @@ absl::Status SqliteStore::Prune() {
   if (limit <= pruned) return absl::OkStatus();
   const int64_t until = std::min(limit, pruned + options_.prune_rows);
   // The snapshots that stay must have their events: the oldest kept one is the newest at or before `until`... never newer than the second newest.
-  const absl::Status done = db_.Execute(absl::StrCat(
-      "BEGIN IMMEDIATE; INSERT OR REPLACE INTO chain(id, seq, hash) SELECT 1, seq, hash FROM event_batch WHERE seq = ", until,
-      "; DELETE FROM event_batch WHERE seq <= ", until, "; DELETE FROM snapshot WHERE seq < ", until, "; COMMIT"));
+  const absl::Status done =
+      db_.Execute(absl::StrCat("BEGIN IMMEDIATE; INSERT OR REPLACE INTO chain(id, seq, hash) SELECT 1, seq, hash FROM event_batch WHERE seq = ", until,
+                               "; DELETE FROM event_batch WHERE seq <= ", until, "; DELETE FROM snapshot WHERE seq < ", until, "; COMMIT"));
   if (!done.ok()) {
     db_.Rollback();
     if (absl::IsResourceExhausted(done) && files_.HasBallast()) files_.ReleaseBallast();

@@ -15,15 +15,15 @@
 namespace spillway::store {
 
 struct SqliteOptions {
-  std::string path;                          // ":memory:" for a database that lives as long as the store
-  std::string vfs;                           // "" the system's; another one brings no lock and no ballast
-  bool synchronous = true;                   // false only as the failing control of the durability tests
+  std::string path;         // ":memory:" for a database that lives as long as the store
+  std::string vfs;          // "" the system's; another one brings no lock and no ballast
+  bool synchronous = true;  // false only as the failing control of the durability tests
   int64_t ballast_bytes = 16 << 20;
-  int64_t wal_pages_idle = 1'000;            // Maintain moves the log when it is longer than this,
-  int64_t wal_pages_max = 16'384;            // and waits for readers (50 ms at most) when it is longer than this
-  int64_t keep_batches_min = 20'000;         // records kept even when two snapshots cover less
-  int64_t prune_rows = 2'000;                // of one Maintain
-  int64_t pages_max = 0;                     // of the database file (4 KiB each); reached, it is a full disk. 0: no bound
+  int64_t wal_pages_idle = 1'000;     // Maintain moves the log when it is longer than this,
+  int64_t wal_pages_max = 16'384;     // and waits for readers (50 ms at most) when it is longer than this
+  int64_t keep_batches_min = 20'000;  // records kept even when two snapshots cover less
+  int64_t prune_rows = 2'000;         // of one Maintain
+  int64_t pages_max = 0;              // of the database file (4 KiB each); reached, it is a full disk. 0: no bound
 };
 
 class SqliteStore final : public Store {
@@ -47,7 +47,7 @@ class SqliteStore final : public Store {
   absl::StatusOr<std::optional<Snapshot>> SnapshotFrom(int64_t seq);
   // Every kept record with seq > `after`, in order, its hash checked against the one before. Stops at the first error of `visit`.
   absl::Status ReadEvents(int64_t after, const std::function<absl::Status(EventRecord)>& visit);
-  absl::StatusOr<int64_t> PrunedSeq();       // newest record that is no longer there; 0: all are
+  absl::StatusOr<int64_t> PrunedSeq();  // newest record that is no longer there; 0: all are
   std::string last_hash() const { return last_hash_; }
   int64_t wal_pages() const { return wal_pages_; }
 

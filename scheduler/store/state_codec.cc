@@ -11,7 +11,9 @@ struct LiveJobRecord {
   core::Job job;
   std::vector<core::Task> tasks;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.job), a(2, s.tasks); }
+  static void Fields(S& s, A& a) {
+    a(1, s.job), a(2, s.tasks);
+  }
 };
 struct StateRecord {
   core::Meta meta;
@@ -21,7 +23,9 @@ struct StateRecord {
   std::vector<core::Offer> offers;
   std::map<std::string, core::RequestRecord> requests;
   template <typename S, typename A>
-  static void Fields(S& s, A& a) { a(1, s.meta), a(2, s.jobs), a(3, s.nodes), a(4, s.shapes), a(5, s.offers), a(6, s.requests); }
+  static void Fields(S& s, A& a) {
+    a(1, s.meta), a(2, s.jobs), a(3, s.nodes), a(4, s.shapes), a(5, s.offers), a(6, s.requests);
+  }
 };
 
 }  // namespace

@@ -18,12 +18,12 @@ namespace spillway::store {
 
 // One turn of the engine, self-contained: values, not references into the state.
 struct Batch {
-  int64_t seq = 0;                       // from 1, without gaps
+  int64_t seq = 0;  // from 1, without gaps
   int64_t now_ms = 0;
-  std::vector<core::Event> events;       // in order; packed into one event_batch row whose hash covers the previous record's hash
-  std::vector<std::pair<std::string, std::string>> specs;   // (digest, bytes)
+  std::vector<core::Event> events;                         // in order; packed into one event_batch row whose hash covers the previous record's hash
+  std::vector<std::pair<std::string, std::string>> specs;  // (digest, bytes)
   std::optional<core::Meta> meta;
-  std::vector<core::Job> jobs;           // dirty or ended: last values
+  std::vector<core::Job> jobs;  // dirty or ended: last values
   std::vector<core::Task> tasks;
   std::vector<core::Node> nodes;
   std::vector<std::pair<int64_t, core::Shape>> shapes;
@@ -32,7 +32,7 @@ struct Batch {
   std::vector<std::string> deleted_requests;
   std::vector<core::Charge> charges;
   std::vector<std::pair<TaskId, core::CheckpointRef>> checkpoints;
-  std::optional<std::string> snapshot;   // EncodeState() of the state after this turn, when one is due
+  std::optional<std::string> snapshot;  // EncodeState() of the state after this turn, when one is due
 };
 
 // Copies the dirty rows out of the state. Called on the engine thread before `changes` is cleared.
@@ -40,8 +40,8 @@ Batch MakeBatch(const core::State& state, const core::Changes& changes, int64_t 
                 std::vector<std::pair<std::string, std::string>> specs);
 
 struct Loaded {
-  core::State state;                     // live rows; indexes rebuilt
-  int64_t last_seq = 0;                  // 0: an empty store
+  core::State state;     // live rows; indexes rebuilt
+  int64_t last_seq = 0;  // 0: an empty store
 };
 
 struct EventRecord {

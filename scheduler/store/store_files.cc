@@ -1,12 +1,13 @@
 #include "scheduler/store/store_files.h"
 
-#include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,14 +26,15 @@ absl::Status RefuseNetworkFileSystem(const std::string& folder) {
   struct statfs info;
   if (statfs(folder.c_str(), &info) != 0) return ErrnoStatus(errno, folder);
   switch (static_cast<uint32_t>(info.f_type)) {
-    case 0x6969:       // NFS
-    case 0x517b:       // SMB
-    case 0xff534d42:   // CIFS
-    case 0xfe534d42:   // SMB2
-    case 0x01021997:   // 9p
-    case 0x0bd00bd0:   // Lustre
-    case 0x47504653:   // GPFS
-      return absl::FailedPreconditionError(absl::StrCat(folder, " is on a network file system, where a database is not safe: put the scheduler's data on a local disk"));
+    case 0x6969:      // NFS
+    case 0x517b:      // SMB
+    case 0xff534d42:  // CIFS
+    case 0xfe534d42:  // SMB2
+    case 0x01021997:  // 9p
+    case 0x0bd00bd0:  // Lustre
+    case 0x47504653:  // GPFS
+      return absl::FailedPreconditionError(
+          absl::StrCat(folder, " is on a network file system, where a database is not safe: put the scheduler's data on a local disk"));
     default: return absl::OkStatus();
   }
 }

@@ -23,8 +23,8 @@ TEST(ClockTest, RealClockNeverGoesBackOnTheSteadyReading) {
 
 TEST(ClockTest, RealClockReadsThisCentury) {
   RealClock clock;
-  EXPECT_GT(clock.NowUtcMs(), 1'577'836'800'000);   // 2020
-  EXPECT_LT(clock.NowUtcMs(), 4'102'444'800'000);   // 2100
+  EXPECT_GT(clock.NowUtcMs(), 1'577'836'800'000);  // 2020
+  EXPECT_LT(clock.NowUtcMs(), 4'102'444'800'000);  // 2100
 }
 
 TEST(ClockTest, ManualClockMovesOnlyWhenToldTo) {

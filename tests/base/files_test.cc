@@ -47,14 +47,19 @@ class ScopedEnv {
 };
 
 TEST(ErrnoStatusTest, CodesTellCallersWhatToDo) {
-  const std::pair<int, absl::StatusCode> kCases[] = {
-      {ENOENT, absl::StatusCode::kNotFound},          {EEXIST, absl::StatusCode::kAlreadyExists},
-      {EACCES, absl::StatusCode::kPermissionDenied},  {EPERM, absl::StatusCode::kPermissionDenied},
-      {ENOSPC, absl::StatusCode::kResourceExhausted}, {EDQUOT, absl::StatusCode::kResourceExhausted},
-      {EINVAL, absl::StatusCode::kInvalidArgument},   {ENAMETOOLONG, absl::StatusCode::kInvalidArgument},
-      {EAGAIN, absl::StatusCode::kUnavailable},       {ECONNREFUSED, absl::StatusCode::kUnavailable},
-      {ETIMEDOUT, absl::StatusCode::kUnavailable},    {EIO, absl::StatusCode::kInternal},
-      {99999, absl::StatusCode::kInternal}};
+  const std::pair<int, absl::StatusCode> kCases[] = {{ENOENT, absl::StatusCode::kNotFound},
+                                                     {EEXIST, absl::StatusCode::kAlreadyExists},
+                                                     {EACCES, absl::StatusCode::kPermissionDenied},
+                                                     {EPERM, absl::StatusCode::kPermissionDenied},
+                                                     {ENOSPC, absl::StatusCode::kResourceExhausted},
+                                                     {EDQUOT, absl::StatusCode::kResourceExhausted},
+                                                     {EINVAL, absl::StatusCode::kInvalidArgument},
+                                                     {ENAMETOOLONG, absl::StatusCode::kInvalidArgument},
+                                                     {EAGAIN, absl::StatusCode::kUnavailable},
+                                                     {ECONNREFUSED, absl::StatusCode::kUnavailable},
+                                                     {ETIMEDOUT, absl::StatusCode::kUnavailable},
+                                                     {EIO, absl::StatusCode::kInternal},
+                                                     {99999, absl::StatusCode::kInternal}};
   for (const auto& [error, code] : kCases) EXPECT_EQ(ErrnoStatus(error, "x").code(), code) << error;
   EXPECT_EQ(ErrnoStatus(ENOSPC, "cannot write /a").message(), "cannot write /a: No space left on device");
   EXPECT_EQ(ErrnoStatus(99999, "x").message(), "x: errno 99999");

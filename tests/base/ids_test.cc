@@ -37,14 +37,35 @@ TEST(IdsTest, TheLargestNumbersFit) {
 }
 
 TEST(IdsTest, AnythingElseIsRefused) {
-  for (const char* text : {"", ".", "@", "0", "0.1", "-1", "+1", " 5", "5 ", "05", "5.", "5.01", ".5", "5.1.2", "5.1@", "5.1@1@2", "x", "5x",
-                           "9223372036854775808", "99999999999999999999", "5.-1", "1e3", "0x5"}) {
+  for (const char* text : {"",
+                           ".",
+                           "@",
+                           "0",
+                           "0.1",
+                           "-1",
+                           "+1",
+                           " 5",
+                           "5 ",
+                           "05",
+                           "5.",
+                           "5.01",
+                           ".5",
+                           "5.1.2",
+                           "5.1@",
+                           "5.1@1@2",
+                           "x",
+                           "5x",
+                           "9223372036854775808",
+                           "99999999999999999999",
+                           "5.-1",
+                           "1e3",
+                           "0x5"}) {
     EXPECT_FALSE(ParseTaskId(text).ok()) << text;
     EXPECT_FALSE(ParseAttemptId(text).ok()) << text;
   }
-  EXPECT_FALSE(ParseAttemptId("5.1@0").ok());   // 0 means none: it is never written
+  EXPECT_FALSE(ParseAttemptId("5.1@0").ok());  // 0 means none: it is never written
   EXPECT_FALSE(ParseAttemptId("5.1@01").ok());
-  EXPECT_FALSE(ParseTaskId("5.1@1").ok());      // an attempt is not a task
+  EXPECT_FALSE(ParseTaskId("5.1@1").ok());  // an attempt is not a task
 }
 
 TEST(IdsTest, TheErrorShowsTheTextAndTheForm) {

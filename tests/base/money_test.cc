@@ -26,7 +26,7 @@ TEST(MoneyTest, PriceIsRateTimesTimeRoundedDown) {
 }
 
 TEST(MoneyTest, LargeProductsAreExactAndThenSaturate) {
-  EXPECT_EQ(PriceForMs(kMax, kMsPerHour), kMax);          // the product needs 85 bits, the price fits
+  EXPECT_EQ(PriceForMs(kMax, kMsPerHour), kMax);  // the product needs 85 bits, the price fits
   EXPECT_EQ(PriceForMs(kMax - 1, kMsPerHour), kMax - 1);
   EXPECT_EQ(PriceForMs(kMax, kMsPerHour + 1), kMax);
   EXPECT_EQ(PriceForMs(kMax, kMax), kMax);
@@ -61,7 +61,9 @@ TEST(MoneyTest, PartsAlwaysAddUpAndAreWithinOneOfTheirShare) {
     for (size_t i = 0; sum > 0 && i < parts.size(); ++i) {
       const double share = static_cast<double>(total) * static_cast<double>(weights[i]) / static_cast<double>(sum);
       ASSERT_LT(std::abs(static_cast<double>(parts[i]) - share), 1.001);
-      if (weights[i] == 0) { ASSERT_EQ(parts[i], 0); }
+      if (weights[i] == 0) {
+        ASSERT_EQ(parts[i], 0);
+      }
     }
   }
 }
@@ -78,8 +80,8 @@ TEST(MoneyTest, AmountsReadAsPeopleWriteThem) {
 }
 
 TEST(MoneyTest, AmountsParseExactly) {
-  const std::pair<const char*, int64_t> kCases[] = {{"120.00", 120'000'000}, {"3", 3'000'000}, {"0.9731", 973'100}, {"0.000001", 1}, {"007", 7'000'000},
-                                                    {"9223372036854.775807", kMax}};
+  const std::pair<const char*, int64_t> kCases[] = {{"120.00", 120'000'000}, {"3", 3'000'000},   {"0.9731", 973'100},
+                                                    {"0.000001", 1},         {"007", 7'000'000}, {"9223372036854.775807", kMax}};
   for (const auto& [text, micros] : kCases) {
     ASSERT_OK_AND_ASSIGN(const int64_t parsed, ParseMicros(text));
     EXPECT_EQ(parsed, micros) << text;

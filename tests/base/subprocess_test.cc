@@ -59,9 +59,7 @@ class SubprocessTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(SubprocessTest, ArgumentsArriveAsTheyAre) {
-  EXPECT_EQ(OutputOf(Program({"printf", "%s|", "a b", "", "$HOME", "*", "'"})), "a b||$HOME|*|'|");
-}
+TEST_F(SubprocessTest, ArgumentsArriveAsTheyAre) { EXPECT_EQ(OutputOf(Program({"printf", "%s|", "a b", "", "$HOME", "*", "'"})), "a b||$HOME|*|'|"); }
 
 TEST_F(SubprocessTest, TheExitStatusIsTheProgramsOwn) {
   ASSERT_OK_AND_ASSIGN(const pid_t pid, Spawn(Program({"sh", "-c", "exit 7"})));
@@ -255,7 +253,9 @@ TEST_F(SubprocessTest, ManyThreadsStartProgramsAtOnce) {
         options.die_with_parent = t % 2 == 0;
         const auto pid = Spawn(options);
         EXPECT_EQ(pid.ok(), i % 2 == 0);
-        if (pid.ok()) { EXPECT_EQ(WaitFor(*pid), 0); }
+        if (pid.ok()) {
+          EXPECT_EQ(WaitFor(*pid), 0);
+        }
       }
     });
   }

@@ -16,7 +16,7 @@ TEST(NearestNameTest, FindsTheMisspeltName) {
 }
 
 TEST(NearestNameTest, LongNamesMayBeFurtherOff) {
-  EXPECT_EQ(NearestName("ressourcess", kKeys), "resources");  // distance 2
+  EXPECT_EQ(NearestName("ressourcess", kKeys), "resources");            // distance 2
   EXPECT_EQ(NearestName("resourxxxcesx", {"resources"}), "resources");  // distance 4 of 13 letters
   EXPECT_EQ(NearestName("resourxxxxcesx", {"resources"}), "");          // distance 5 of 14
 }
@@ -45,15 +45,20 @@ TEST(PrintableTest, PlainTextAndValidUtf8Pass) {
 TEST(PrintableTest, WhatSteersATerminalIsEscaped) {
   EXPECT_EQ(Printable("a\nb\tc\x1b[31m\x7f"), "a\\x0ab\\x09c\\x1b[31m\\x7f");
   EXPECT_EQ(Printable(absl::string_view("\0", 1)), "\\x00");
-  EXPECT_EQ(Printable("\xc2\x9b" "31m"), "\\xc2\\x9b31m");               // C1: CSI
-  EXPECT_EQ(Printable("a\xe2\x80\xae" "b"), "a\\xe2\\x80\\xae" "b");     // right-to-left override
+  EXPECT_EQ(Printable("\xc2\x9b"
+                      "31m"),
+            "\\xc2\\x9b31m");  // C1: CSI
+  EXPECT_EQ(Printable("a\xe2\x80\xae"
+                      "b"),
+            "a\\xe2\\x80\\xae"
+            "b");  // right-to-left override
 }
 
 TEST(PrintableTest, BrokenUtf8IsEscapedByteByByte) {
   EXPECT_EQ(Printable("\xff"), "\\xff");
-  EXPECT_EQ(Printable("\xe4\xbb"), "\\xe4\\xbb");                // cut short
-  EXPECT_EQ(Printable("\xc0\xaf"), "\\xc0\\xaf");                // overlong
-  EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");       // surrogate
+  EXPECT_EQ(Printable("\xe4\xbb"), "\\xe4\\xbb");           // cut short
+  EXPECT_EQ(Printable("\xc0\xaf"), "\\xc0\\xaf");           // overlong
+  EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // surrogate
   EXPECT_EQ(Printable("\xf5\x80\x80\x80"), "\\xf5\\x80\\x80\\x80");
 }
 

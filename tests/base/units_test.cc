@@ -15,8 +15,8 @@ constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 
 TEST(DurationTest, ReadsWhatPeopleWrite) {
   const std::pair<const char*, int64_t> kCases[] = {
-      {"90s", 90'000}, {"2h30m", 9'000'000}, {"1d", 86'400'000}, {"250ms", 250}, {"0", 0}, {"0s", 0}, {"15m", 900'000}, {"1d2h3m4s5ms", 93'784'005},
-      {"90m", 5'400'000}, {"9223372036854775807ms", kMax}};
+      {"90s", 90'000}, {"2h30m", 9'000'000}, {"1d", 86'400'000},          {"250ms", 250},     {"0", 0},
+      {"0s", 0},       {"15m", 900'000},     {"1d2h3m4s5ms", 93'784'005}, {"90m", 5'400'000}, {"9223372036854775807ms", kMax}};
   for (const auto& [text, ms] : kCases) {
     ASSERT_OK_AND_ASSIGN(const int64_t parsed, ParseDurationMs(text));
     EXPECT_EQ(parsed, ms) << text;
@@ -52,9 +52,9 @@ TEST(DurationTest, FormattedDurationsParseBack) {
 }
 
 TEST(BytesTest, ReadsWhatPeopleWrite) {
-  const std::pair<const char*, int64_t> kCases[] = {{"24GB", 24LL << 30}, {"512MiB", 512LL << 20}, {"1.5TB", 3LL << 39}, {"100", 100},
-                                                    {"100B", 100},        {"0", 0},                {"1KB", 1024},        {"0.1GB", 107'374'182},
-                                                    {"7EB", 7LL << 60},   {"9223372036854775807", kMax}};
+  const std::pair<const char*, int64_t> kCases[] = {
+      {"24GB", 24LL << 30},   {"512MiB", 512LL << 20}, {"1.5TB", 3LL << 39},         {"100", 100}, {"100B", 100}, {"0", 0}, {"1KB", 1024},
+      {"0.1GB", 107'374'182}, {"7EB", 7LL << 60},      {"9223372036854775807", kMax}};
   for (const auto& [text, bytes] : kCases) {
     ASSERT_OK_AND_ASSIGN(const int64_t parsed, ParseBytes(text));
     EXPECT_EQ(parsed, bytes) << text;
@@ -62,8 +62,8 @@ TEST(BytesTest, ReadsWhatPeopleWrite) {
 }
 
 TEST(BytesTest, RefusesWhatIsNoSize) {
-  for (const char* text : {"", "GB", "-1GB", "+1", "1.GB", ".5GB", "1.5", "1.5B", "24 GB", "24gb", "24G", "1e3", "8EB", "9223372036854775808",
-                           "1.2.3GB", "1.0000000001GB", "99999999999999999999999999999999999999999999GB"}) {
+  for (const char* text : {"", "GB", "-1GB", "+1", "1.GB", ".5GB", "1.5", "1.5B", "24 GB", "24gb", "24G", "1e3", "8EB", "9223372036854775808", "1.2.3GB",
+                           "1.0000000001GB", "99999999999999999999999999999999999999999999GB"}) {
     EXPECT_THAT(ParseBytes(text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("write 24GB, 512MiB, 1.5TB"))) << text;
   }
   EXPECT_THAT(ParseBytes("24gb"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("did you mean GB?")));

@@ -30,9 +30,7 @@ std::string Varint(uint64_t value) {
 // A copy of exactly the right size on the heap, so that the address sanitizer sees a read of one byte too many.
 class Exact {
  public:
-  explicit Exact(absl::string_view bytes) : bytes_(new char[bytes.size()]), size_(bytes.size()) {
-    std::memcpy(bytes_.get(), bytes.data(), bytes.size());
-  }
+  explicit Exact(absl::string_view bytes) : bytes_(new char[bytes.size()]), size_(bytes.size()) { std::memcpy(bytes_.get(), bytes.data(), bytes.size()); }
   absl::string_view view() const { return absl::string_view(bytes_.get(), size_); }
 
  private:

@@ -54,7 +54,8 @@ void RawSqliteCommit(benchmark::State& state) {
   TemporaryFolder folder;
   sqlite3* db = nullptr;
   CHECK(sqlite3_open(folder.File("raw.db").c_str(), &db) == SQLITE_OK);
-  CHECK(sqlite3_exec(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE t(id INTEGER PRIMARY KEY, body BLOB)", nullptr, nullptr, nullptr) == SQLITE_OK);
+  CHECK(sqlite3_exec(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE t(id INTEGER PRIMARY KEY, body BLOB)", nullptr, nullptr, nullptr) ==
+        SQLITE_OK);
   const std::string insert = absl::StrCat("INSERT INTO t(body) VALUES('", std::string(500, 'x'), "')");
   for (auto _ : state) CHECK(sqlite3_exec(db, insert.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
   sqlite3_close(db);
@@ -91,12 +92,15 @@ void DurableSubmit(benchmark::State& state) {
     changed.wait(lock, [&] { return on_their_way < state.range(0); });
     ++on_their_way;
     lock.unlock();
-    CHECK(engine.Post(OneJob(++number), [&](absl::StatusOr<core::Reply> reply) {
-      CHECK(reply.ok()) << reply.status().ToString();
-      const std::lock_guard inner(mutex);
-      --on_their_way, ++answered;
-      changed.notify_one();
-    }).ok());
+    CHECK(engine
+              .Post(OneJob(++number),
+                    [&](absl::StatusOr<core::Reply> reply) {
+                      CHECK(reply.ok()) << reply.status().ToString();
+                      const std::lock_guard inner(mutex);
+                      --on_their_way, ++answered;
+                      changed.notify_one();
+                    })
+              .ok());
   }
   std::unique_lock lock(mutex);
   changed.wait(lock, [&] { return on_their_way == 0; });

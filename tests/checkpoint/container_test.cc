@@ -49,11 +49,31 @@ TEST_F(ContainerTest, HasTheBytesOfVersionOne) {
   ASSERT_OK_AND_ASSIGN(const std::string bytes, ReadFile(Path()));
   ASSERT_EQ(bytes.size(), 8192u);
   EXPECT_EQ(HexOf(bytes.substr(0, 40)),
-            "53505759434b5054" "01000000" "00000000" "5900000000000000" "0010000000000000" "0020000000000000");
-  EXPECT_EQ(HexOf(bytes.substr(64, 24)), "00000000" "01000000" "0700000000000000" "00001000" "01000000");
-  EXPECT_EQ(HexOf(bytes.substr(88, 5)), "0100" "01" "01" "77");
-  EXPECT_EQ(HexOf(bytes.substr(93, 24)), "0200000000000000" "0000000000000000" "0200000000000000");
-  EXPECT_EQ(HexOf(bytes.substr(117, 20)), "0010000000000000" "0800000000000000" "01000000");
+            "53505759434b5054"
+            "01000000"
+            "00000000"
+            "5900000000000000"
+            "0010000000000000"
+            "0020000000000000");
+  EXPECT_EQ(HexOf(bytes.substr(64, 24)),
+            "00000000"
+            "01000000"
+            "0700000000000000"
+            "00001000"
+            "01000000");
+  EXPECT_EQ(HexOf(bytes.substr(88, 5)),
+            "0100"
+            "01"
+            "01"
+            "77");
+  EXPECT_EQ(HexOf(bytes.substr(93, 24)),
+            "0200000000000000"
+            "0000000000000000"
+            "0200000000000000");
+  EXPECT_EQ(HexOf(bytes.substr(117, 20)),
+            "0010000000000000"
+            "0800000000000000"
+            "01000000");
   EXPECT_EQ(HexOf(bytes.substr(4096, 8)), "0000803f000000c0");
   EXPECT_EQ(written.header_sha256, HexOf(Sha256Of(bytes.substr(0, 4096))));
   EXPECT_EQ(HexOf(Sha256Of(bytes)), "26861d3d039a3e6329aed03f9de992dde2447c39435f9f06b87b2775f9db8c4e");

@@ -20,12 +20,16 @@ class CorruptionTest : public ::testing::Test {
   std::string Injured(std::string bytes, const std::string& earlier) {
     auto place = [&] { return rng_.Below(bytes.size()); };
     switch (rng_.Below(7)) {
-      case 0: bytes[place()] ^= static_cast<char>(1u << rng_.Below(8)); break;                             // a bit
-      case 1: bytes.resize(place()); break;                                                                // cut short
-      case 2: bytes.append(1 + rng_.Below(5000), static_cast<char>(rng_.Below(256))); break;               // grown
-      case 3: for (size_t at = place(), n = 0; n < 64 && at < bytes.size(); ++at, ++n) bytes[at] = static_cast<char>(rng_.Below(256)); break;
-      case 4: std::fill_n(bytes.begin() + static_cast<int64_t>(place() / 4096 * 4096), std::min<size_t>(bytes.size() % 4096 + 1, 512), '\0'); break;  // a lost sector
-      case 5: bytes = earlier; break;                                                                      // the file of another step
+      case 0: bytes[place()] ^= static_cast<char>(1u << rng_.Below(8)); break;                // a bit
+      case 1: bytes.resize(place()); break;                                                   // cut short
+      case 2: bytes.append(1 + rng_.Below(5000), static_cast<char>(rng_.Below(256))); break;  // grown
+      case 3:
+        for (size_t at = place(), n = 0; n < 64 && at < bytes.size(); ++at, ++n) bytes[at] = static_cast<char>(rng_.Below(256));
+        break;
+      case 4:
+        std::fill_n(bytes.begin() + static_cast<int64_t>(place() / 4096 * 4096), std::min<size_t>(bytes.size() % 4096 + 1, 512), '\0');
+        break;                         // a lost sector
+      case 5: bytes = earlier; break;  // the file of another step
       default: bytes.clear(); break;
     }
     return bytes;

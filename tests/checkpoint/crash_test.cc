@@ -26,8 +26,10 @@ class CrashTest : public ::testing::TestWithParam<bool> {
   // A fresh attempt directory, with step 10 committed where there should be one.
   std::string FreshAttempt(int64_t k) {
     const std::string directory = absl::StrCat(folder_.path(), "/k", k, "/", kCluster, "/5/0/a1");
-    if (had_one()) MustSave(directory, 10);
-    else EXPECT_OK(MakeDirectories(absl::StrCat(folder_.path(), "/k", k)));
+    if (had_one())
+      MustSave(directory, 10);
+    else
+      EXPECT_OK(MakeDirectories(absl::StrCat(folder_.path(), "/k", k)));
     return directory;
   }
 
@@ -174,14 +176,14 @@ TEST(PowerCut, LosesWhatWasNotSynced) {
       }
     }
     if (round % 2 == 1) {
-        ASSERT_OK(io.SyncDirectory(folder.path() + "/d"));
-      }
+      ASSERT_OK(io.SyncDirectory(folder.path() + "/d"));
+    }
     ASSERT_OK(io.SyncDirectory(folder.path()));
     io.LosePower(&rng, graveyard.path());
     auto content = ReadFile(folder.path() + "/d/f");
     if (round % 2 == 1) {
-        ASSERT_OK(content.status());
-      }  // its name was synced, its bytes were not
+      ASSERT_OK(content.status());
+    }  // its name was synced, its bytes were not
     lost += !content.ok() || *content != "content";
   }
   EXPECT_GT(lost, 10);

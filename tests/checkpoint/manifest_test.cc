@@ -85,11 +85,21 @@ TEST(Manifest, EveryChangedByteIsNoticed) {
 TEST(Manifest, RefusesWhatItWouldNotHaveWritten) {
   ASSERT_OK_AND_ASSIGN(const EncodedManifest encoded, EncodeManifest(Sample()));
   const std::pair<const char*, const char*> edits[] = {
-      {"\"attempt\": 3", "\"attempt\": 0"},     {"\"attempt\": 3", "\"attempt\": 3.5"},        {"\"attempt\": 3", "\"attempt\": 18446744073709551615"},
-      {"\"step\": 120", "\"step\": -1"},        {"\"step\": 120", "\"step\": \"120\""},        {"\"step\": 120", "\"step\": 1000000000000"},
-      {"\"world_size\": 2", "\"world_size\": 3"}, {"\"bytes\": 8192", "\"bytes\": -8192"},     {"rank-00001.bin", "../../etc/passwd"},
-      {"rank-00001.bin", "rank-00000.bin"},     {"\"job_uid\"", "\"job_uid2\""},               {"\"lr\": \"0.001\"", "\"lr\": 0.001"},
-      {"spillway-checkpoint", "something"},     {"\"files\": [", "\"extra\": 1, \"files\": ["}, {"\"header_sha256\": \"0", "\"header_sha256\": \"X"},
+      {"\"attempt\": 3", "\"attempt\": 0"},
+      {"\"attempt\": 3", "\"attempt\": 3.5"},
+      {"\"attempt\": 3", "\"attempt\": 18446744073709551615"},
+      {"\"step\": 120", "\"step\": -1"},
+      {"\"step\": 120", "\"step\": \"120\""},
+      {"\"step\": 120", "\"step\": 1000000000000"},
+      {"\"world_size\": 2", "\"world_size\": 3"},
+      {"\"bytes\": 8192", "\"bytes\": -8192"},
+      {"rank-00001.bin", "../../etc/passwd"},
+      {"rank-00001.bin", "rank-00000.bin"},
+      {"\"job_uid\"", "\"job_uid2\""},
+      {"\"lr\": \"0.001\"", "\"lr\": 0.001"},
+      {"spillway-checkpoint", "something"},
+      {"\"files\": [", "\"extra\": 1, \"files\": ["},
+      {"\"header_sha256\": \"0", "\"header_sha256\": \"X"},
   };
   for (const auto& [from, to] : edits) {
     const std::string bad = Resealed(absl::StrReplaceAll(encoded.text, {{from, to}}));

@@ -24,9 +24,15 @@ absl::StatusOr<RunEnv> From(const std::map<std::string, std::string>& variables)
 }
 
 TEST(RunEnv, ReadsWhatAnAttemptIsGiven) {
-  ASSERT_OK_AND_ASSIGN(const RunEnv env, From({{"SPILLWAY_JOB_ID", "5"}, {"SPILLWAY_TASK_INDEX", "17"}, {"SPILLWAY_ATTEMPT", "3"},
-                                               {"SPILLWAY_JOB_UID", "u"}, {"SPILLWAY_CLUSTER", kCluster}, {"SPILLWAY_CHECKPOINT_DIR", "/c"},
-                                               {"SPILLWAY_RESUME_FROM", "/c/step"}, {"SPILLWAY_SOCKET", "/s"}, {"SPILLWAY_NOTICE_FILE", "/n"},
+  ASSERT_OK_AND_ASSIGN(const RunEnv env, From({{"SPILLWAY_JOB_ID", "5"},
+                                               {"SPILLWAY_TASK_INDEX", "17"},
+                                               {"SPILLWAY_ATTEMPT", "3"},
+                                               {"SPILLWAY_JOB_UID", "u"},
+                                               {"SPILLWAY_CLUSTER", kCluster},
+                                               {"SPILLWAY_CHECKPOINT_DIR", "/c"},
+                                               {"SPILLWAY_RESUME_FROM", "/c/step"},
+                                               {"SPILLWAY_SOCKET", "/s"},
+                                               {"SPILLWAY_NOTICE_FILE", "/n"},
                                                {"SPILLWAY_DEADLINE", "2026-12-24T08:00:00Z"}}));
   EXPECT_TRUE(env.under_spillway);
   EXPECT_EQ(env.job_id, 5);
@@ -91,8 +97,7 @@ TEST_F(ReporterTest, SendsOneObjectAMessage) {
   EXPECT_OK(reporter.Checkpoint(100, "/c/step-000000000100", "ab", 4096));
   EXPECT_OK(reporter.Completed());
   EXPECT_EQ(Json::parse(listener.Take()), Json::parse(R"({"type":"progress","step":120,"total":1000,"metrics":{"loss":1.5}})"));
-  EXPECT_EQ(Json::parse(listener.Take()),
-            Json::parse(R"({"type":"checkpoint","step":100,"path":"/c/step-000000000100","manifest_sha256":"ab","bytes":4096})"));
+  EXPECT_EQ(Json::parse(listener.Take()), Json::parse(R"({"type":"checkpoint","step":100,"path":"/c/step-000000000100","manifest_sha256":"ab","bytes":4096})"));
   EXPECT_EQ(Json::parse(listener.Take()), Json::parse(R"({"type":"completed"})"));
   EXPECT_EQ(reporter.progress_dropped(), 0);
 }
@@ -108,7 +113,9 @@ TEST_F(ReporterTest, KeepsTryingForACheckpoint) {
   auto listener = std::make_unique<Listener>(Path());
   int waits = 0;
   Reporter reporter = Open([&](int) {
-    if (++waits == 3) while (!listener->Take().empty()) {}  // the supervisor catches up
+    if (++waits == 3)
+      while (!listener->Take().empty()) {
+      }  // the supervisor catches up
   });
   while (reporter.progress_dropped() == 0) reporter.Progress(1, 0);
   EXPECT_OK(reporter.Checkpoint(1, "/c", "00", 1));

@@ -56,9 +56,7 @@ struct SampleState {
             {"state/nothing", DType::kU8, {0}, nothing.data(), 0}};
   }
   // Bit for bit.
-  bool operator==(const SampleState& other) const {
-    return std::memcmp(weights.data(), other.weights.data(), weights.size() * 4) == 0 && rng == other.rng;
-  }
+  bool operator==(const SampleState& other) const { return std::memcmp(weights.data(), other.weights.data(), weights.size() * 4) == 0 && rng == other.rng; }
 };
 
 inline WriterOptions OptionsFor(const std::string& directory, int64_t attempt = 1, Io* io = RealIo()) {

@@ -38,7 +38,7 @@ TEST(Cli, EveryVerbHasHelpWithExamplesThatParse) {
     for (const auto& [line, what] : verb->Examples()) {
       EXPECT_THAT(cli.out, HasSubstr(line));
       EXPECT_FALSE(what.empty());
-      if (verb->Name() == "up" || verb->Name() == "down") continue;   // they would do it
+      if (verb->Name() == "up" || verb->Name() == "down") continue;  // they would do it
       // The words of the example, up to what a shell would take: they must be taken by the parser.
       std::vector<std::string> words;
       std::istringstream stream(line);
@@ -101,10 +101,11 @@ TEST(Cli, GlobalOptionsStandBeforeOrAfterTheVerb) {
 }
 
 TEST(Cli, ErrorsBecomeExitCodes) {
-  const std::vector<std::pair<absl::Status, int>> cases = {
-      {absl::InvalidArgumentError("m"), 2},    {absl::NotFoundError("m"), 3},         {absl::FailedPreconditionError("m"), 4}, {absl::ResourceExhaustedError("m"), 4},
-      {absl::UnauthenticatedError("m"), 4},    {absl::PermissionDeniedError("m"), 4}, {absl::UnimplementedError("m"), 4},      {absl::InternalError("m"), 4},
-      {absl::UnavailableError("m"), 5},        {absl::DeadlineExceededError("m"), 5}};
+  const std::vector<std::pair<absl::Status, int>> cases = {{absl::InvalidArgumentError("m"), 2},    {absl::NotFoundError("m"), 3},
+                                                           {absl::FailedPreconditionError("m"), 4}, {absl::ResourceExhaustedError("m"), 4},
+                                                           {absl::UnauthenticatedError("m"), 4},    {absl::PermissionDeniedError("m"), 4},
+                                                           {absl::UnimplementedError("m"), 4},      {absl::InternalError("m"), 4},
+                                                           {absl::UnavailableError("m"), 5},        {absl::DeadlineExceededError("m"), 5}};
   for (const auto& [status, code] : cases) {
     Cli cli;
     cli.api.fail["Explain"] = status;

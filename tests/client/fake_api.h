@@ -20,10 +20,10 @@ class FakeApi final : public Api {
   std::vector<std::string> calls;
   std::map<std::string, absl::Status> fail;
   std::map<int64_t, v1::Job> jobs;
-  std::map<int64_t, std::deque<v1::Job>> later;   // what Get answers after each Watch of the job
+  std::map<int64_t, std::deque<v1::Job>> later;  // what Get answers after each Watch of the job
   v1::SubmitRequest submitted;
   v1::SubmitResponse submit_response;
-  v1::ListJobsResponse list;                      // used where it has jobs; else `jobs`
+  v1::ListJobsResponse list;  // used where it has jobs; else `jobs`
   v1::ExplainResponse explain;
   v1::ListCheckpointsResponse checkpoints;
   v1::ListNodesResponse nodes;
@@ -32,8 +32,8 @@ class FakeApi final : public Api {
   v1::CostReportResponse cost;
   v1::ServerInfo info;
   std::vector<v1::Event> events;
-  std::map<int64_t, std::string> logs;            // by attempt number
-  ManualClock* clock = nullptr;                   // moved by a Watch that nothing ends
+  std::map<int64_t, std::string> logs;  // by attempt number
+  ManualClock* clock = nullptr;         // moved by a Watch that nothing ends
 
   absl::StatusOr<v1::SubmitResponse> Submit(const v1::SubmitRequest& request) override {
     submitted = request;
@@ -62,7 +62,9 @@ class FakeApi final : public Api {
   }
   absl::StatusOr<v1::JobActionResponse> Preempt(const v1::PreemptRequest& request) override { return Answer("Preempt", request, v1::JobActionResponse()); }
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request) override { return Answer("Explain", request, explain); }
-  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) override { return Answer("ListCheckpoints", request, checkpoints); }
+  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) override {
+    return Answer("ListCheckpoints", request, checkpoints);
+  }
   absl::Status Watch(const v1::WatchRequest& request, int64_t timeout_ms, const OnEvent& on_event) override {
     if (auto status = Note("Watch", request); !status.ok()) return status;
     if (auto& next = later[request.job_id()]; !next.empty()) {
@@ -88,11 +90,15 @@ class FakeApi final : public Api {
   }
   absl::StatusOr<v1::ListNodesResponse> ListNodes(const v1::ListNodesRequest& request) override { return Answer("ListNodes", request, nodes); }
   absl::StatusOr<v1::ListOffersResponse> ListOffers(const v1::ListOffersRequest& request) override { return Answer("ListOffers", request, offers); }
-  absl::StatusOr<v1::ListReservationsResponse> ListReservations(const v1::ListReservationsRequest& request) override { return Answer("ListReservations", request, reservations); }
+  absl::StatusOr<v1::ListReservationsResponse> ListReservations(const v1::ListReservationsRequest& request) override {
+    return Answer("ListReservations", request, reservations);
+  }
   absl::StatusOr<v1::NodeActionResponse> Cordon(const v1::CordonRequest& request) override { return Answer("Cordon", request, v1::NodeActionResponse()); }
   absl::StatusOr<v1::NodeActionResponse> Drain(const v1::DrainRequest& request) override { return Answer("Drain", request, v1::NodeActionResponse()); }
   absl::StatusOr<v1::ServerInfo> GetServerInfo() override { return Answer("GetServerInfo", v1::GetServerInfoRequest(), info); }
-  absl::StatusOr<v1::ListChargesResponse> ListCharges(const v1::ListChargesRequest& request) override { return Answer("ListCharges", request, v1::ListChargesResponse()); }
+  absl::StatusOr<v1::ListChargesResponse> ListCharges(const v1::ListChargesRequest& request) override {
+    return Answer("ListCharges", request, v1::ListChargesResponse());
+  }
   absl::StatusOr<v1::CostReportResponse> CostReport(const v1::CostReportRequest& request) override { return Answer("CostReport", request, cost); }
 
  private:
@@ -109,7 +115,7 @@ class FakeApi final : public Api {
   }
 };
 
-inline constexpr int64_t kNowMs = 1'750'000'000'000;   // 2025-06-15 15:06:40Z
+inline constexpr int64_t kNowMs = 1'750'000'000'000;  // 2025-06-15 15:06:40Z
 
 // One command line against the fake.
 class Cli {

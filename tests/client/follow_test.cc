@@ -16,7 +16,8 @@ TEST(Follow, WatchesFromBeforeTheLook) {
   cli.api.later[5] = {MakeJob(5, "a", "SUCCEEDED")};
   ASSERT_OK_AND_ASSIGN(const v1::Job job, WaitForEnd(cli.context, cli.api, 5, 0));
   EXPECT_EQ(job.state(), "SUCCEEDED");
-  EXPECT_THAT(cli.api.calls, ElementsAre("List page_size: 1", "Get job_id: 5", "Watch after_seq: 100 job_id: 5 follow: true", "List page_size: 1", "Get job_id: 5"));
+  EXPECT_THAT(cli.api.calls,
+              ElementsAre("List page_size: 1", "Get job_id: 5", "Watch after_seq: 100 job_id: 5 follow: true", "List page_size: 1", "Get job_id: 5"));
 }
 
 TEST(Follow, WaitEndsWithItsTime) {

@@ -88,7 +88,8 @@ class ScriptedServer final : public v1::JobService::Service {
   grpc::Status StreamLogs(grpc::ServerContext*, const v1::StreamLogsRequest* request, grpc::ServerWriter<v1::LogChunk>* writer) override {
     const std::string log = "0123456789";
     const bool cut = ++streams == 1;
-    if (!cut && request->attempt().attempt() != 3) return grpc::Status(grpc::StatusCode::INTERNAL, "the second stream must name the attempt that the first one had");
+    if (!cut && request->attempt().attempt() != 3)
+      return grpc::Status(grpc::StatusCode::INTERNAL, "the second stream must name the attempt that the first one had");
     v1::LogChunk chunk;
     chunk.mutable_attempt()->set_attempt(3);
     chunk.set_offset(request->offset());
@@ -129,7 +130,7 @@ TEST(GrpcClient, SendsTheToken) {
 
 TEST(GrpcClient, TakesLargeAnswers) {
   ScriptedServer server;
-  server.answer_bytes = 8 << 20;   // twice gRPC's own bound
+  server.answer_bytes = 8 << 20;  // twice gRPC's own bound
   ASSERT_OK_AND_ASSIGN(const v1::Job job, ConnectTo(server)->Get(JobRequest(1)));
   EXPECT_EQ(job.name().size(), 8u << 20);
 }
@@ -164,7 +165,8 @@ TEST(GrpcClient, NobodyThereFailsAtOnce) {
   gone.reset();
   const auto refused = api->Get(JobRequest(1));
   EXPECT_EQ(ExitCodeOf(refused.status()), kExitUnreachable);
-  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnavailable, HasSubstr(absl::StrCat("the scheduler at ", address, " does not answer (Connection refused)"))));
+  EXPECT_THAT(refused,
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr(absl::StrCat("the scheduler at ", address, " does not answer (Connection refused)"))));
 }
 
 TEST(GrpcClient, ASchedulerThatRestartsIsWaitedFor) {

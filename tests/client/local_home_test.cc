@@ -64,8 +64,10 @@ TEST_F(LocalHomeTest, TheFirstConfigurationIsValid) {
   }
   // What stands there as a comment is valid too, once it is one no longer.
   std::string text;
-  for (const std::string& line : {std::string("reservations:"), std::string("  - {name: base, nodes: [local-1], price_per_hour: 1.20, from: \"2026-01-01T00:00:00Z\"}"), std::string("providers:"),
-                                  std::string("  - {name: cloud, kind: playground, url: \"http://127.0.0.1:9000\", token_file: /path/to/token, max_nodes: 10}")}) {
+  for (const std::string& line :
+       {std::string("reservations:"), std::string("  - {name: base, nodes: [local-1], price_per_hour: 1.20, from: \"2026-01-01T00:00:00Z\"}"),
+        std::string("providers:"),
+        std::string("  - {name: cloud, kind: playground, url: \"http://127.0.0.1:9000\", token_file: /path/to/token, max_nodes: 10}")}) {
     EXPECT_THAT(DefaultConfig(0), HasSubstr("# " + line));
     text += line + "\n";
   }

@@ -10,8 +10,15 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(Render, Durations) {
-  for (const auto& [ms, text] : std::vector<std::pair<int64_t, std::string>>{{0, "0s"}, {250, "250ms"}, {1'000, "1s"}, {1'500, "1.5s"}, {45'900, "45s"}, {125'000, "2m05s"},
-                                                                            {4'320'000, "1h12m"}, {273'600'000, "3d4h"}, {-5'000, "-5s"}}) {
+  for (const auto& [ms, text] : std::vector<std::pair<int64_t, std::string>>{{0, "0s"},
+                                                                             {250, "250ms"},
+                                                                             {1'000, "1s"},
+                                                                             {1'500, "1.5s"},
+                                                                             {45'900, "45s"},
+                                                                             {125'000, "2m05s"},
+                                                                             {4'320'000, "1h12m"},
+                                                                             {273'600'000, "3d4h"},
+                                                                             {-5'000, "-5s"}}) {
     EXPECT_EQ(HumanDuration(ms), text);
   }
   EXPECT_EQ(HumanAge(10'000, 4'000), "6s");
@@ -20,8 +27,14 @@ TEST(Render, Durations) {
 }
 
 TEST(Render, Money) {
-  for (const auto& [micros, text] : std::vector<std::pair<int64_t, std::string>>{{0, "0.00"}, {1, "<0.0001"}, {3'100, "0.0031"}, {120'000, "0.12"}, {12'340'000, "12.34"}, {1'005'000, "1.01"},
-                                                                                {999'999, "1.00"}, {-1'200'000, "-1.20"}}) {
+  for (const auto& [micros, text] : std::vector<std::pair<int64_t, std::string>>{{0, "0.00"},
+                                                                                 {1, "<0.0001"},
+                                                                                 {3'100, "0.0031"},
+                                                                                 {120'000, "0.12"},
+                                                                                 {12'340'000, "12.34"},
+                                                                                 {1'005'000, "1.01"},
+                                                                                 {999'999, "1.00"},
+                                                                                 {-1'200'000, "-1.20"}}) {
     EXPECT_EQ(HumanMoney(micros), text);
   }
 }

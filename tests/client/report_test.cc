@@ -52,9 +52,12 @@ TEST_F(ReportTest, SendsOneObjectAMessage) {
 }
 
 TEST_F(ReportTest, RefusesWhatMakesNoSense) {
-  for (const std::vector<std::string>& words : {std::vector<std::string>{"report", "progress"}, {"report", "progres", "--step", "1"}, {"report", "progress", "--step", "1", "--total", "0"},
-                                               {"report", "progress", "--step", "1", "--metric", "loss"}, {"report", "progress", "--step", "1", "--metric", "loss=nan"},
-                                               {"report", "completed", "--step", "1"}}) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"report", "progress"},
+                                                {"report", "progres", "--step", "1"},
+                                                {"report", "progress", "--step", "1", "--total", "0"},
+                                                {"report", "progress", "--step", "1", "--metric", "loss"},
+                                                {"report", "progress", "--step", "1", "--metric", "loss=nan"},
+                                                {"report", "completed", "--step", "1"}}) {
     EXPECT_EQ(cli_.Run(words), 2) << words.back();
   }
   EXPECT_EQ(Received(), "nothing");

@@ -63,9 +63,9 @@ TEST_F(SubmitTest, EveryErrorOfEveryFileIsToldAndNothingIsSubmitted) {
   const std::string one = File("one.yaml", "command: [x]\nresources:\n  gpu:\n    cont: 2\npriority: high\n");
   const std::string two = File("two.yaml", "command: [x]\n\nresources: {nodes: 3}\n");
   EXPECT_EQ(cli_.Run({"submit", good, one, two}), 2);
-  EXPECT_EQ(cli_.err, "spillway: " + one + ":4: resources.gpu.cont: unknown key, did you mean `count`?\n" +
-                      "spillway: " + one + ":5: priority: expected a whole number, got `high`\n" +
-                      "spillway: " + two + ":3: resources.nodes: gangs are not built yet: only 1 node\n");
+  EXPECT_EQ(cli_.err, "spillway: " + one + ":4: resources.gpu.cont: unknown key, did you mean `count`?\n" + "spillway: " + one +
+                          ":5: priority: expected a whole number, got `high`\n" + "spillway: " + two +
+                          ":3: resources.nodes: gangs are not built yet: only 1 node\n");
   EXPECT_THAT(cli_.api.calls, IsEmpty());
   EXPECT_THAT(cli_.out, IsEmpty());
 }
@@ -128,8 +128,11 @@ TEST_F(SubmitTest, WaitExitsAsTheJobsEnd) {
 
 TEST_F(SubmitTest, RunMakesAJobFromFlags) {
   cli_.environment["HF_HOME"] = "/data/hf";
-  EXPECT_EQ(cli_.Run({"run", "--detach", "--name", "n", "--cpus", "0.5", "--memory", "2GB", "--gpus", "H100:2", "--env", "A=b=c", "--env", "HF_HOME", "--market", "spot", "--market", "on_demand",
-                      "--workdir", "/data", "--set", "checkpoint.grace=5s", "--", "./train", "--lr", "3", "--", "x"}), 0) << cli_.err;
+  EXPECT_EQ(cli_.Run({"run",   "--detach", "--name",  "n",        "--cpus", "0.5",      "--memory",  "2GB",       "--gpus", "H100:2", "--env",
+                      "A=b=c", "--env",    "HF_HOME", "--market", "spot",   "--market", "on_demand", "--workdir", "/data",  "--set",  "checkpoint.grace=5s",
+                      "--",    "./train",  "--lr",    "3",        "--",     "x"}),
+            0)
+      << cli_.err;
   EXPECT_EQ(cli_.out, "submitted 5 n\n");
   const v1::JobSpec& spec = cli_.api.submitted.specs(0);
   EXPECT_THAT(spec.command(), ElementsAre("./train", "--lr", "3", "--", "x"));

@@ -38,7 +38,8 @@ TEST(Targets, RefusesWhatIsNone) {
   EXPECT_THAT(ParseTarget("Bert"), StatusIs(absl::StatusCode::kInvalidArgument, "`Bert` is not a job; write 5, 1-9, 5.17, 5.17@3, last, all, or a name"));
   EXPECT_THAT(ParseTarget("9-1"), StatusIs(absl::StatusCode::kInvalidArgument, "the range `9-1` ends before it begins"));
   EXPECT_THAT(ParseTarget("1-99999999"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is longer than 10000 jobs")));
-  for (const char* text : {"", "0", "-3", "05", "5.", "5@", "5.1@0", "1-", "1-2-3", "5 ", "\x1b[2J", "99999999999999999999"}) EXPECT_FALSE(ParseTarget(text).ok()) << text;
+  for (const char* text : {"", "0", "-3", "05", "5.", "5@", "5.1@0", "1-", "1-2-3", "5 ", "\x1b[2J", "99999999999999999999"})
+    EXPECT_FALSE(ParseTarget(text).ok()) << text;
 }
 
 TEST(Targets, FindsJobs) {

@@ -124,7 +124,7 @@ TEST_F(UpTest, AJobOutlivesASchedulerThatIsKilledAndAPlannedStop) {
   ASSERT_TRUE(scheduler.has_value());
   KillNow(*scheduler);
   for (int i = 0; i < 200 && StillAlive(*scheduler); ++i) usleep(50'000);
-  Up();   // at other ports: the worker is started anew, the job is not
+  Up();  // at other ports: the worker is started anew, the job is not
   const Result down = Spillway({"down", "--keep-jobs"});
   EXPECT_EQ(down.code, 0) << down.err;
   EXPECT_THAT(down.out, HasSubstr("the supervisor of local-1 and its jobs go on"));

@@ -102,7 +102,8 @@ class PlaygroundWorld final : public World {
  public:
   PlaygroundWorld()
       : cloud_(folder(),
-               "- {name: metered, market: on_demand, zone: z1, region: r1, cpus: 2, memory: 4GB, price_per_hour: \"3.60\", billing: {increment: 1ms}, capacity: 2}\n",
+               "- {name: metered, market: on_demand, zone: z1, region: r1, cpus: 2, memory: 4GB, price_per_hour: \"3.60\", billing: {increment: 1ms}, "
+               "capacity: 2}\n",
                {"--terminate-on-exit"}) {}
   ~PlaygroundWorld() override { cloud_.Signal(SIGTERM); }
   std::unique_ptr<Provider> Make(const Surroundings& surroundings) override {
@@ -179,10 +180,12 @@ class ProviderConformance : public ::testing::TestWithParam<std::string> {
   }
   // What the runner does: repeats the wish until the listing says that it is over.
   bool EndNode(const engine::TerminateOrder& order) {
-    return Eventually([&] {
-      EXPECT_OK(provider->Terminate(order));
-      return !AliveInListing(order.name);
-    }, 30);
+    return Eventually(
+        [&] {
+          EXPECT_OK(provider->Terminate(order));
+          return !AliveInListing(order.name);
+        },
+        30);
   }
 
   std::unique_ptr<World> world;

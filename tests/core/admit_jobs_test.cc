@@ -53,7 +53,8 @@ TEST_F(AdmitJobs, RefusesBadJobsNamingTheField) {
   };
   for (const auto& row : rows) EXPECT_THAT(Submit(row.job), StatusIs(Code::kInvalidArgument, HasSubstr(row.says)));
   EXPECT_THAT(world_.Try(core::Submit{"", "d", {}}), StatusIs(Code::kInvalidArgument, HasSubstr("at least one")));
-  EXPECT_THAT(world_.Try(core::Submit{std::string(limits::kRequestIdBytesMax + 1, 'x'), "d", {MakeJob(Cpu())}}), StatusIs(Code::kInvalidArgument, HasSubstr("request_id")));
+  EXPECT_THAT(world_.Try(core::Submit{std::string(limits::kRequestIdBytesMax + 1, 'x'), "d", {MakeJob(Cpu())}}),
+              StatusIs(Code::kInvalidArgument, HasSubstr("request_id")));
   EXPECT_EQ(world_.state.meta.next_job, 1);
 }
 

@@ -40,7 +40,8 @@ TEST_F(AdmitProviders, ConfigureKeepsTheClusterAndRefusesAnother) {
   EXPECT_THAT(world_.Try(Configure{"cluster-1", {Cloud(), Cloud()}, {}}), StatusIs(Code::kInvalidArgument, HasSubstr("two are called cloud")));
   EXPECT_THAT(world_.Try(Configure{"cluster-1", {ProviderInfo()}, {}}), StatusIs(Code::kInvalidArgument, HasSubstr("no name")));
   EXPECT_THAT(world_.Try(Configure{"cluster-1", {}, {{"r", {}, -1, 0, 0}}}), StatusIs(Code::kInvalidArgument, HasSubstr("negative")));
-  EXPECT_THAT(world_.Try(Configure{"cluster-1", {}, {{"r", {}, 1, 0, 0}, {"r", {}, 1, 0, 0}}}), StatusIs(Code::kInvalidArgument, HasSubstr("two are called r")));
+  EXPECT_THAT(world_.Try(Configure{"cluster-1", {}, {{"r", {}, 1, 0, 0}, {"r", {}, 1, 0, 0}}}),
+              StatusIs(Code::kInvalidArgument, HasSubstr("two are called r")));
   world_.Configure({Cloud()});
   EXPECT_TRUE(world_.changes.Empty()) << "the same again";
 }
@@ -132,7 +133,8 @@ TEST_F(AdmitProviders, CreatedAnswersAreChecked) {
 InstanceListing ListingOf(World& world, std::vector<InstanceListing::Instance> instances) { return {"cloud", world.now_ms, std::move(instances)}; }
 
 TEST_F(AdmitProviders, ListingFindsOrphansOnce) {
-  world_.Do(ListingOf(world_, {{"i-77", "stray", true, false, "", -1, -1}, {"i-78", "stray", true, false, "", -1, -1}, {"i-79", "dead", false, false, "", 5, -1}}));
+  world_.Do(
+      ListingOf(world_, {{"i-77", "stray", true, false, "", -1, -1}, {"i-78", "stray", true, false, "", -1, -1}, {"i-79", "dead", false, false, "", 5, -1}}));
   ASSERT_THAT(world_.state.nodes, SizeIs(2));
   for (const auto& [id, node] : world_.state.nodes) {
     EXPECT_EQ(node.state, NodeState::kReleasing);

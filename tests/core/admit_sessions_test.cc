@@ -44,7 +44,8 @@ TEST_F(AdmitSessions, RefusesBadHellos) {
   EXPECT_THAT(world_.Try(with([](NodeHello* hello) { hello->boot_id.clear(); })), StatusIs(Code::kInvalidArgument, HasSubstr("boot_id")));
   EXPECT_THAT(world_.Try(with([](NodeHello* hello) { hello->capacity.gpu_count = 65; })), StatusIs(Code::kInvalidArgument, HasSubstr("gpu_count")));
   EXPECT_THAT(world_.Try(with([](NodeHello* hello) { hello->capacity.cpu_milli = -1; })), StatusIs(Code::kInvalidArgument, HasSubstr("negative")));
-  EXPECT_THAT(world_.Try(with([](NodeHello* hello) { hello->cluster_uuid = "cluster-2"; })), StatusIs(Code::kFailedPrecondition, HasSubstr("belongs to cluster cluster-2")));
+  EXPECT_THAT(world_.Try(with([](NodeHello* hello) { hello->cluster_uuid = "cluster-2"; })),
+              StatusIs(Code::kFailedPrecondition, HasSubstr("belongs to cluster cluster-2")));
   EXPECT_THAT(world_.Try(with([](NodeHello* hello) { hello->provider = "clout"; })), StatusIs(Code::kFailedPrecondition, HasSubstr("did you mean cloud?")));
   EXPECT_THAT(world_.Try(with([](NodeHello* hello) { hello->provider = "cloud"; })), StatusIs(Code::kFailedPrecondition, HasSubstr("was not asked for")));
   EXPECT_THAT(world_.state.nodes, IsEmpty());

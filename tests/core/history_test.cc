@@ -56,14 +56,22 @@ class History {
 
   void Step() {
     switch (rng_.Below(24)) {
-      case 0: case 1: case 2: return Submit();
+      case 0:
+      case 1:
+      case 2: return Submit();
       case 3: return Cancel();
-      case 4: case 5: return Advance();
+      case 4:
+      case 5: return Advance();
       case 6: return Hello();
-      case 7: case 8: case 9: case 10: return Report();
-      case 11: case 12: return Seal();
+      case 7:
+      case 8:
+      case 9:
+      case 10: return Report();
+      case 11:
+      case 12: return Seal();
       case 13: return Offers();
-      case 14: case 15: return CloudAnswers();
+      case 14:
+      case 15: return CloudAnswers();
       case 16: return Boot();
       case 17: return Reclaim();
       case 18: return List();
@@ -245,7 +253,8 @@ class History {
     listing.asked_ms = world_.now_ms - rng_.Between(0, 10 * kSecond);
     for (const auto& [id, node] : world_.state.nodes) {
       if (node.provider != listing.provider || node.instance_id.empty() || rng_.Below(8) == 0) continue;
-      listing.instances.push_back({node.instance_id, node.name, rng_.Below(8) != 0, rng_.Below(2) == 0, "", RandomBill(), rng_.Below(6) == 0 ? 30 * kSecond : -1});
+      listing.instances.push_back(
+          {node.instance_id, node.name, rng_.Below(8) != 0, rng_.Below(2) == 0, "", RandomBill(), rng_.Below(6) == 0 ? 30 * kSecond : -1});
     }
     if (rng_.Below(4) == 0) listing.instances.push_back({absl::StrCat("stray-", world_.now_ms), "stray", true, false, "", -1, -1});
     world_.Do(listing);

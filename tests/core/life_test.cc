@@ -38,7 +38,8 @@ TEST(Life, JobRunsOnAStaticNodeAndSucceeds) {
 TEST(Life, SpillsToACreatedNodeWhenReservedIsFull) {
   World world;
   world.Configure({Cloud()}, {{"year", {"rack-1"}, 1'000'000, 0, 0}});
-  world.Do(OffersListed{"cloud", {MakeOffer("cloud", "od", Market::kOnDemand, 3'000'000, Box(8, 1)), MakeOffer("cloud", "sp", Market::kSpot, 1'000'000, Box(8, 1))}});
+  world.Do(OffersListed{"cloud",
+                        {MakeOffer("cloud", "od", Market::kOnDemand, 3'000'000, Box(8, 1)), MakeOffer("cloud", "sp", Market::kSpot, 1'000'000, Box(8, 1))}});
   world.Register("rack-1", Box(8, 1));
   const JobId first = world.SubmitJob(Gpus(1)), second = world.SubmitJob(Gpus(1));
   const auto commands = world.Turn();

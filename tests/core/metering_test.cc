@@ -1,5 +1,6 @@
 // The ledger by example; that the sums always agree is shown over random histories in history_test.cc.
 #include "scheduler/core/metering.h"
+
 #include "tests/core/world.h"
 
 namespace spillway::core {
@@ -52,8 +53,8 @@ TEST_F(Metering, WholeLifeOfABurstNode) {
   world_.Turn();
   world_.Advance(3 * kSecond);
   world_.Do(InstanceGone{node, false, "", -1});
-  EXPECT_THAT(Texts(world_), ElementsAre("boot 5000ms 5000", "idle 2000ms 2000", "run 1.0@1 8000ms 8000", "idle 60000ms 60000", "overhead 3000ms 3000",
-                                         "overhead 0ms 2000"))
+  EXPECT_THAT(Texts(world_),
+              ElementsAre("boot 5000ms 5000", "idle 2000ms 2000", "run 1.0@1 8000ms 8000", "idle 60000ms 60000", "overhead 3000ms 3000", "overhead 0ms 2000"))
       << "78 s are billed as 80";
   EXPECT_EQ(world_.gone_nodes[node].charged_micros, 80'000);
   EXPECT_EQ(world_.ended_jobs[1].charged_micros, 8'000);

@@ -51,7 +51,8 @@ TEST(Purity, EveryIncludeIsAllowed) {
 }
 
 TEST(Purity, NothingReadsAClockDrawsLogsOrHashesByAddress) {
-  const std::regex forbidden("\\b(LOG\\(|time\\(|clock\\(|rand\\(|getenv|std::chrono|unordered_|flat_hash_|std::hash|thread|mutex|atomic|fopen|ofstream|std::cerr|std::cout|printf)");
+  const std::regex forbidden(
+      "\\b(LOG\\(|time\\(|clock\\(|rand\\(|getenv|std::chrono|unordered_|flat_hash_|std::hash|thread|mutex|atomic|fopen|ofstream|std::cerr|std::cout|printf)");
   for (const fs::path& file : Files()) {
     const std::string text = WithoutComments(Read(file));
     std::smatch found;

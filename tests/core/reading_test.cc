@@ -118,7 +118,8 @@ TEST_F(Reading, SealBackOffCordonAndSilence) {
   world_.Advance(world_.policy.silence_ms + 1);
   EXPECT_THAT(Explain(job), Contains(Says("NODE_SILENT", "its lease ends in")));
   world_.End({job, 0, 1}, EndCause::kGpuFault, Initiator::kNode, "XID 79");
-  EXPECT_THAT(Explain(job), AllOf(Contains(Says("SEALING", "attempt 1")), Contains(Says("BACKOFF", "gpu_fault (XID 79)")), Contains(Says("NODES_SILENT", "1 node"))));
+  EXPECT_THAT(Explain(job),
+              AllOf(Contains(Says("SEALING", "attempt 1")), Contains(Says("BACKOFF", "gpu_fault (XID 79)")), Contains(Says("NODES_SILENT", "1 node"))));
   world_.HearFromAll();
   world_.Do(CordonNode{rack, true});
   EXPECT_THAT(Explain(job), Contains(Says("NODES_CORDONED", "1 node that fits is cordoned")));
@@ -212,7 +213,11 @@ TEST_F(Reading, EveryInvariantNoticesItsBreach) {
     return BrokenInvariant(state);
   };
   const auto task = [](State* state, JobId job) -> Task& { return state->jobs.at(job).tasks.at(0); };
-  EXPECT_THAT(broken([&](State* s) { task(s, 2).attempt->members[0].devices = 1; task(s, 2).attempt->members[0].devices = 1 << 7; }), HasSubstr("taken twice or does not exist"));
+  EXPECT_THAT(broken([&](State* s) {
+                task(s, 2).attempt->members[0].devices = 1;
+                task(s, 2).attempt->members[0].devices = 1 << 7;
+              }),
+              HasSubstr("taken twice or does not exist"));
   EXPECT_THAT(broken([&](State* s) { task(s, 2).attempt->members[0].devices = 3; }), HasSubstr("has 2 devices, not 1"));
   EXPECT_THAT(broken([&](State* s) { task(s, 2).attempt->number = 2; }), HasSubstr("not the newest"));
   EXPECT_THAT(broken([&](State* s) { task(s, 2).attempt->state = AttemptState::kEnded; }), HasSubstr("lives and is ENDED"));
@@ -240,7 +245,8 @@ TEST_F(Reading, EveryInvariantNoticesItsBreach) {
   EXPECT_THAT(broken([&](State* s) { s->index.node_by_name.clear(); }), HasSubstr("index node_by_name"));
   EXPECT_THAT(broken([&](State* s) { s->index.newest_by_name["x"] = 4; }), HasSubstr("index newest_by_name"));
   EXPECT_THAT(broken([&](State* s) { s->index.requests_by_age.insert({1, "x"}); }), HasSubstr("index requests_by_age"));
-  EXPECT_THAT(broken([&](State* s) { s->shapes.at(1).interruptible = false, s->nodes.at(1).market = Market::kSpot; }), HasSubstr("uninterruptible, and on spot"));
+  EXPECT_THAT(broken([&](State* s) { s->shapes.at(1).interruptible = false, s->nodes.at(1).market = Market::kSpot; }),
+              HasSubstr("uninterruptible, and on spot"));
 }
 
 }  // namespace

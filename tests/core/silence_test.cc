@@ -1,6 +1,7 @@
 // Nodes that fall silent, never boot, or will be taken; the partition guard; leases started anew.
-#include "scheduler/core/admit_internal.h"
 #include "scheduler/core/policy/silence.h"
+
+#include "scheduler/core/admit_internal.h"
 #include "tests/core/world.h"
 
 namespace spillway::core {

@@ -21,9 +21,16 @@ std::set<std::pair<std::string, std::string>> LegalMoves() {
 }
 
 TEST(Transitions, OfTasks) {
-  EXPECT_EQ(LegalMoves<TaskState>(), (std::set<std::pair<std::string, std::string>>{
-                                         {"QUEUED", "HELD"}, {"QUEUED", "ACTIVE"}, {"QUEUED", "CANCELLED"}, {"HELD", "QUEUED"}, {"HELD", "FAILED"},
-                                         {"HELD", "CANCELLED"}, {"ACTIVE", "QUEUED"}, {"ACTIVE", "SUCCEEDED"}, {"ACTIVE", "FAILED"}, {"ACTIVE", "CANCELLED"}}));
+  EXPECT_EQ(LegalMoves<TaskState>(), (std::set<std::pair<std::string, std::string>>{{"QUEUED", "HELD"},
+                                                                                    {"QUEUED", "ACTIVE"},
+                                                                                    {"QUEUED", "CANCELLED"},
+                                                                                    {"HELD", "QUEUED"},
+                                                                                    {"HELD", "FAILED"},
+                                                                                    {"HELD", "CANCELLED"},
+                                                                                    {"ACTIVE", "QUEUED"},
+                                                                                    {"ACTIVE", "SUCCEEDED"},
+                                                                                    {"ACTIVE", "FAILED"},
+                                                                                    {"ACTIVE", "CANCELLED"}}));
 }
 
 TEST(Transitions, OfAttemptsNeverGoBack) {

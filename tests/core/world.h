@@ -24,13 +24,13 @@ class World {
   Soft soft;
   Policy policy;
   int64_t now_ms = 1'000'000'000;
-  std::vector<Event> events;           // all of them, in order
+  std::vector<Event> events;  // all of them, in order
   std::vector<int64_t> event_times;
   std::vector<Charge> charges;
   std::map<JobId, Job> ended_jobs;
   std::map<TaskId, Task> ended_tasks;
   std::map<NodeId, Node> gone_nodes;
-  Changes changes;                     // of the last command
+  Changes changes;  // of the last command
 
   // Admits, reduces, checks. A refusal changes nothing.
   absl::StatusOr<Reply> Try(const Command& command);
@@ -47,18 +47,18 @@ class World {
   NodeId Register(const std::string& name, const Capacity& capacity, const std::string& boot_id = "boot-1");
   // The machine of a REQUESTED node comes up and registers.
   void Boot(NodeId node, const std::string& boot_id = "boot-1");
-  void Report(NodeId node, core::Report report);                 // numbered here
+  void Report(NodeId node, core::Report report);  // numbered here
   void Accept(AttemptId attempt);
-  void Start(AttemptId attempt);                      // accepts first where needed
+  void Start(AttemptId attempt);  // accepts first where needed
   void Checkpoint(AttemptId attempt, int64_t step);
   void End(AttemptId attempt, EndCause cause, Initiator initiator = Initiator::kJob, const std::string& detail = "");
   void Seal(AttemptId attempt);
-  void HearFromAll();                                 // every session speaks now
+  void HearFromAll();  // every session speaks now
   void Advance(int64_t ms) { now_ms += ms; }
 
-  const Task& task(TaskId id) const;                  // living and begun
+  const Task& task(TaskId id) const;  // living and begun
   const Node& node(NodeId id) const;
-  AttemptId Living(TaskId id) const;                  // number 0 when there is none
+  AttemptId Living(TaskId id) const;  // number 0 when there is none
   NodeId NodeOf(AttemptId attempt) const;
   std::vector<NodeId> NodesIn(NodeState state) const;
 };

@@ -63,9 +63,9 @@ int64_t Live(const FaultVfs& vfs, const Story& story, bool synchronous, absl::St
 
 struct Outcome {
   int crashes = 0;
-  int losses = 0;      // acknowledged turns that were gone
-  int damages = 0;     // the store would not open or load, or held a state that never was
-  std::string first;   // what the first loss or damage was
+  int losses = 0;     // acknowledged turns that were gone
+  int damages = 0;    // the store would not open or load, or held a state that never was
+  std::string first;  // what the first loss or damage was
 };
 
 // Every `stride`-th call.

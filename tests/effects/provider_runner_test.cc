@@ -27,11 +27,11 @@ class SteppedClock final : public Clock {
 // The other end. Calls wait while `hold` is set.
 struct Cloud {
   Mutex mutex;
-  std::vector<std::string> creates, terminates;   // client token; name/instance id
-  std::deque<absl::Status> create_answers;        // empty: OK
+  std::vector<std::string> creates, terminates;  // client token; name/instance id
+  std::deque<absl::Status> create_answers;       // empty: OK
   std::deque<absl::Status> terminate_answers;
-  std::map<std::string, std::string> made;        // token -> instance id
-  std::map<std::string, Alive> instances;         // by name
+  std::map<std::string, std::string> made;  // token -> instance id
+  std::map<std::string, Alive> instances;   // by name
   absl::Status list_answer, offers_answer;
   std::vector<core::Offer> offers;
   int lists = 0, offer_lists = 0;
@@ -45,8 +45,12 @@ struct Cloud {
     MutexLock lock(&mutex);
     return read();
   }
-  size_t Creates() { return Get([&] { return creates.size(); }); }
-  size_t Terminates() { return Get([&] { return terminates.size(); }); }
+  size_t Creates() {
+    return Get([&] { return creates.size(); });
+  }
+  size_t Terminates() {
+    return Get([&] { return terminates.size(); });
+  }
 };
 
 class ScriptedProvider final : public provider::Provider {
@@ -178,7 +182,8 @@ TEST_F(ProviderRunnerTest, AnUnreachableProviderSaysNothingAboutItsInstances) {
 }
 
 TEST_F(ProviderRunnerTest, AThrottledCreationIsTriedAgainAfterABackOffThatDoubles) {
-  cloud.create_answers = {absl::UnavailableError("throttled"), absl::UnavailableError("throttled"), absl::InternalError("odd"), absl::UnauthenticatedError("token")};
+  cloud.create_answers = {absl::UnavailableError("throttled"), absl::UnavailableError("throttled"), absl::InternalError("odd"),
+                          absl::UnauthenticatedError("token")};
   Begin();
   runner->Create(CreateOf(1));
   ASSERT_TRUE(Eventually([&] { return cloud.Creates() == 1; }));

@@ -22,8 +22,8 @@ class SealerTest : public ::testing::Test {
     engine::SealOrder order;
     order.attempt = attempt;
     order.job_uid = job_uid;
-    order.checkpoint_dir = checkpoint::AttemptDirectory("", kCluster, attempt).value_or(
-        absl::StrCat(kCluster, "/", attempt.job, "/", attempt.index, "/a", attempt.number));
+    order.checkpoint_dir =
+        checkpoint::AttemptDirectory("", kCluster, attempt).value_or(absl::StrCat(kCluster, "/", attempt.job, "/", attempt.index, "/a", attempt.number));
     return order;
   }
   std::string Directory(const AttemptId& attempt) const { return JoinPath(folder.path(), OrderOf(attempt).checkpoint_dir); }

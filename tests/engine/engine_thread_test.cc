@@ -18,8 +18,8 @@ namespace {
 using core::Box;
 using core::Cpu;
 using core::MakeJob;
-using ::testing::HasSubstr;
 using testing::FaultVfs;
+using ::testing::HasSubstr;
 
 // Counts, and waits for a count.
 class Tally {

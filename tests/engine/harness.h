@@ -158,12 +158,12 @@ class Harness : public SessionSink, public EffectSink {
   int64_t now_ms = 1'000'000'000;
   std::unique_ptr<store::SqliteStore> store;
   std::unique_ptr<Engine> engine;
-  std::deque<store::Batch> batches;          // made, not committed
+  std::deque<store::Batch> batches;  // made, not committed
 
   int64_t committed_seq = 0;
-  std::map<JobId, core::Job> jobs;           // newest committed value of each, ended ones too
+  std::map<JobId, core::Job> jobs;  // newest committed value of each, ended ones too
   bool keep_states = false;
-  std::map<int64_t, std::string> states;     // seq -> the state after that turn, encoded
+  std::map<int64_t, std::string> states;  // seq -> the state after that turn, encoded
 
   std::map<int64_t, WelcomeOrder> welcomes;
   std::map<int64_t, absl::Status> refused;
@@ -173,13 +173,15 @@ class Harness : public SessionSink, public EffectSink {
   std::vector<CreateOrder> creates;
   std::vector<TerminateOrder> terminates;
   std::vector<std::string> log;
-  std::map<NodeId, int64_t> reports;         // last number used
-  std::set<int64_t> renewing;                // sessions that renew at every stop of Pass
+  std::map<NodeId, int64_t> reports;  // last number used
+  std::set<int64_t> renewing;         // sessions that renew at every stop of Pass
   int64_t renewals = 0;
 
  private:
   template <typename... Parts>
-  void Note(const Parts&... parts) { log.push_back(absl::StrCat(parts...)); }
+  void Note(const Parts&... parts) {
+    log.push_back(absl::StrCat(parts...));
+  }
 };
 
 }  // namespace spillway::engine

@@ -47,14 +47,23 @@ class RandomLife {
 
   void Act() {
     switch (rng_.Below(14)) {
-      case 0: case 1: Submit(); break;
+      case 0:
+      case 1: Submit(); break;
       case 2: Register(); break;
-      case 3: case 4: case 5: case 6: case 7: Report(); break;
+      case 3:
+      case 4:
+      case 5:
+      case 6:
+      case 7: Report(); break;
       case 8: Answer(); break;
       case 9: Cloud(); break;
       case 10: Interfere(); break;
-      case 11: for (const auto& [session, node] : sessions_) h_.engine->Heard(session, ++renewal_); break;
-      case 12: if (!sessions_.empty() && rng_.Below(4) == 0) CloseOne(); break;
+      case 11:
+        for (const auto& [session, node] : sessions_) h_.engine->Heard(session, ++renewal_);
+        break;
+      case 12:
+        if (!sessions_.empty() && rng_.Below(4) == 0) CloseOne();
+        break;
       default: h_.Step(); break;
     }
   }
@@ -74,11 +83,14 @@ class RandomLife {
     submit.jobs = {MakeJob(shape, choices.Between(0, 100))};
     submit.jobs[0].task_count = choices.Below(3) == 0 ? choices.Between(2, 6) : 1;
     submit.jobs[0].spec_bytes = "spec of " + id;
-    h_.engine->Post(std::move(submit), [this, id](absl::StatusOr<core::Reply> reply) {
-      unanswered_.erase(id);
-      if (!reply.ok()) return;
-      for (const JobId job : reply->jobs) acknowledged_[job] = id;
-    }).IgnoreError();
+    h_.engine
+        ->Post(std::move(submit),
+               [this, id](absl::StatusOr<core::Reply> reply) {
+                 unanswered_.erase(id);
+                 if (!reply.ok()) return;
+                 for (const JobId job : reply->jobs) acknowledged_[job] = id;
+               })
+        .IgnoreError();
   }
 
   void Register() {
@@ -144,7 +156,8 @@ class RandomLife {
       report.checkpoint.manifest_sha256 = "00";
     } else {
       report.kind = Kind::kEnded;
-      const EndCause causes[] = {EndCause::kCompleted, EndCause::kCompleted, EndCause::kUserError, EndCause::kOutOfMemory, EndCause::kCheckpointed, EndCause::kPreempted};
+      const EndCause causes[] = {EndCause::kCompleted,   EndCause::kCompleted,    EndCause::kUserError,
+                                 EndCause::kOutOfMemory, EndCause::kCheckpointed, EndCause::kPreempted};
       report.cause = causes[rng_.Below(6)];
       report.initiator = Initiator::kJob;
       report.last_step = attempt.saved_step + 3;
@@ -193,8 +206,9 @@ class RandomLife {
   void Cloud() {
     const auto& state = h_.engine->state();
     if (state.offers.empty() || rng_.Below(3) == 0) {
-      core::OffersListed listed{"cloud", {MakeOffer("cloud", "od", Market::kOnDemand, rng_.Between(2, 4) * 1'000'000, Box(4, 2)),
-                                          MakeOffer("cloud", "spot", Market::kSpot, rng_.Between(1, 3) * 500'000, Box(4, 2))}};
+      core::OffersListed listed{"cloud",
+                                {MakeOffer("cloud", "od", Market::kOnDemand, rng_.Between(2, 4) * 1'000'000, Box(4, 2)),
+                                 MakeOffer("cloud", "spot", Market::kSpot, rng_.Between(1, 3) * 500'000, Box(4, 2))}};
       if (rng_.Below(5) == 0) listed.offers.pop_back();
       h_.engine->Post(std::move(listed), nullptr).IgnoreError();
       return;
@@ -228,13 +242,16 @@ class RandomLife {
     auto it = h_.engine->state().jobs.begin();
     std::advance(it, rng_.Below(h_.engine->state().jobs.size()));
     switch (rng_.Below(6)) {
-      case 0: case 1: h_.engine->Post(core::Preempt{{it->first, 0}, rng_.Between(0, 30'000)}, nullptr).IgnoreError(); break;
+      case 0:
+      case 1: h_.engine->Post(core::Preempt{{it->first, 0}, rng_.Between(0, 30'000)}, nullptr).IgnoreError(); break;
       case 2: h_.engine->Post(core::Cancel{.job = it->first, .now = rng_.Below(2) == 0}, nullptr).IgnoreError(); break;
       case 3:
-        if (!h_.engine->state().nodes.empty()) h_.engine->Post(core::CordonNode{h_.engine->state().nodes.begin()->first, rng_.Below(2) == 0}, nullptr).IgnoreError();
+        if (!h_.engine->state().nodes.empty())
+          h_.engine->Post(core::CordonNode{h_.engine->state().nodes.begin()->first, rng_.Below(2) == 0}, nullptr).IgnoreError();
         break;
       case 4:
-        if (!h_.engine->state().nodes.empty() && rng_.Below(4) == 0) h_.engine->Post(core::DrainNode{h_.engine->state().nodes.rbegin()->first, 1'000}, nullptr).IgnoreError();
+        if (!h_.engine->state().nodes.empty() && rng_.Below(4) == 0)
+          h_.engine->Post(core::DrainNode{h_.engine->state().nodes.rbegin()->first, 1'000}, nullptr).IgnoreError();
         break;
       default: break;
     }

@@ -33,8 +33,8 @@ class ProgramTest : public ::testing::Test {
     return *pid;
   }
   std::vector<std::string> Training(std::vector<std::string> more = {}) const {
-    std::vector<std::string> flags = {"--data", data_, "--layers", "1", "--dim", "16", "--heads", "2", "--context", "8", "--batch", "2",
-                                      "--checkpoint-every", "5", "--log-every", "1"};
+    std::vector<std::string> flags = {"--data",  data_, "--layers",           "1", "--dim",       "16", "--heads", "2", "--context", "8",
+                                      "--batch", "2",   "--checkpoint-every", "5", "--log-every", "1"};
     flags.insert(flags.end(), more.begin(), more.end());
     return flags;
   }

@@ -53,7 +53,8 @@ class TrainTest : public ::testing::Test {
     Outcome outcome;
     ManualClock clock;
     int64_t asked = 0;  // once before each step
-    auto run = Run::Prepare(options_, env, [&] { return signal_after >= 0 && asked++ >= signal_after ? 15 : 0; }, &clock, &out);
+    auto run = Run::Prepare(
+        options_, env, [&] { return signal_after >= 0 && asked++ >= signal_after ? 15 : 0; }, &clock, &out);
     outcome.code = run.ok() ? run->ToTheEnd() : absl::StatusOr<int>(run.status());
     outcome.output = out.str();
     const size_t at = outcome.output.find("weights sha256 ");
@@ -127,12 +128,15 @@ TEST_F(TrainTest, ANoticeFileStopsItToo) {
   std::ostringstream out;
   ManualClock clock;
   int64_t asked = 0;
-  auto run = Run::Prepare(options_, EnvOf(1), [&] {
-    if (asked++ == 9) {
-      EXPECT_OK(WriteFileAtomically(folder_.path() + "/notice", R"({"reason":"preempted","seconds_left":30})"));
-    }
-    return 0;
-  }, &clock, &out);
+  auto run = Run::Prepare(
+      options_, EnvOf(1),
+      [&] {
+        if (asked++ == 9) {
+          EXPECT_OK(WriteFileAtomically(folder_.path() + "/notice", R"({"reason":"preempted","seconds_left":30})"));
+        }
+        return 0;
+      },
+      &clock, &out);
   ASSERT_OK(run.status());
   ASSERT_OK_AND_ASSIGN(const int code, run->ToTheEnd());
   EXPECT_EQ(code, 85);

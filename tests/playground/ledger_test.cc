@@ -17,8 +17,9 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr char kOffer[] = "- {name: s, market: spot, zone: z, gpus: {model: H100, count: 2, memory: 80GB}, cpus: 8, memory: 64GB, price_per_hour: 3.6, capacity: 9, "
-                          "notice: 1s, reclaim: {after: [5s]}}";
+constexpr char kOffer[] =
+    "- {name: s, market: spot, zone: z, gpus: {model: H100, count: 2, memory: 80GB}, cpus: 8, memory: 64GB, price_per_hour: 3.6, capacity: 9, "
+    "notice: 1s, reclaim: {after: [5s]}}";
 
 class LedgerTest : public ::testing::Test {
  protected:

@@ -1,12 +1,12 @@
 // The real program in a folder of its own, spoken to over HTTP. Waits are bounded and on a condition.
 #pragma once
 
-#include <algorithm>
 #include <gtest/gtest.h>
 #include <httplib.h>
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>

@@ -70,7 +70,7 @@ TEST_F(ProgramTest, TerminationKillsTheWholeTreeAndDeletesTheDisk) {
 TEST_F(ProgramTest, PidOneOfANamespaceOfItsOwn) {
   PlaygroundProcess pg(home_.path(), kOffers);
   const std::string id = StartFamily(pg, "a");
-  if (geteuid() != 0) return;  // where namespaces are refused, machines are trees (next test)
+  if (geteuid() != 0) return;                         // where namespaces are refused, machines are trees (next test)
   EXPECT_EQ(*ReadFile(pg.Disk(id) + "/pid"), "2\n");  // after the init, whatever the machine outside counts
 }
 
@@ -111,8 +111,7 @@ TEST_F(ProgramTest, AnnouncesOnTheMetadataServiceThenTakes) {
   httplib::Client metadata("127.0.0.1", pg.port());
   EXPECT_EQ(metadata.Get(path + "/latest/meta-data/instance-id")->status, 401);
   EXPECT_EQ(metadata.Put(path + "/latest/api/token", httplib::Headers{}, "", "text/plain")->status, 400);
-  const std::string token =
-      metadata.Put(path + "/latest/api/token", httplib::Headers{{"X-aws-ec2-metadata-token-ttl-seconds", "60"}}, "", "text/plain")->body;
+  const std::string token = metadata.Put(path + "/latest/api/token", httplib::Headers{{"X-aws-ec2-metadata-token-ttl-seconds", "60"}}, "", "text/plain")->body;
   const httplib::Headers session{{"X-aws-ec2-metadata-token", token}};
   EXPECT_EQ(metadata.Get(path + "/latest/meta-data/instance-id", session)->body, id);
   EXPECT_EQ(metadata.Get(path + "/latest/meta-data/placement/availability-zone", session)->body, "z1");
@@ -279,7 +278,9 @@ TEST_F(ProgramTest, SaysWhatIsWrong) {
 TEST_F(ProgramTest, ListsInPages) {
   PlaygroundProcess pg(home_.path(), kOffers);
   for (const char* token : {"a", "b", "c"}) {
-    const Json body = {{"client_token", token}, {"offer", "spot-a"}, {"tags", {{"cluster", token[0] == 'b' ? "other" : "mine"}}},
+    const Json body = {{"client_token", token},
+                       {"offer", "spot-a"},
+                       {"tags", {{"cluster", token[0] == 'b' ? "other" : "mine"}}},
                        {"worker", {{"argv", {"/bin/sleep", "1000"}}}}};
     ASSERT_EQ(pg.Call("POST", "/v1/instances", body).status, 200);
   }

@@ -28,8 +28,7 @@ Instance AnInstance(std::vector<std::string> argv) {
 TEST(WorkerCommandTest, FillsInTheRequestsOwnArgv) {
   EXPECT_THAT(*WorkerArgv(AnInstance({"/bin/w", "--id={instance_id}", "{home}/x", "{market}", "{", "{}", "{\"json\": 1}"}), {"/h", "http://m", "/w"}),
               ElementsAre("/bin/w", "--id=i-000003", "/h/x", "spot", "{", "{}", "{\"json\": 1}"));
-  EXPECT_THAT(WorkerArgv(AnInstance({"{instance}"}), {"/h", "http://m", "/w"}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("instance_id")));
+  EXPECT_THAT(WorkerArgv(AnInstance({"{instance}"}), {"/h", "http://m", "/w"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("instance_id")));
 }
 
 TEST(WorkerCommandTest, TheUsualWorkerIsToldWhereItIs) {

@@ -1,7 +1,7 @@
 // What a user may ask about jobs, over the wire, against a real engine and store.
-#include "tests/rpc/harness.h"
-
 #include <set>
+
+#include "tests/rpc/harness.h"
 
 namespace spillway::rpc {
 namespace {
@@ -134,7 +134,8 @@ TEST_F(JobServiceTest, WhatIsTooLargeIsRefusedWithItsSizeAndTheLimit) {
   EXPECT_THAT(TrySubmit(SubmitOf({large})), StatusIs(Code::kResourceExhausted, HasSubstr("16777216"))) << "more than a message may hold";
   EXPECT_THAT(TrySubmit(SubmitOf({})), StatusIs(Code::kInvalidArgument, HasSubstr("no specs")));
   EXPECT_THAT(TrySubmit(SubmitOf({MakeSpec()}, std::string(129, 'r'))), StatusIs(Code::kInvalidArgument, HasSubstr("128 bytes")));
-  EXPECT_THAT(TrySubmit(SubmitOf(std::vector<v1::JobSpec>(10'001, MakeSpec()))), StatusIs(Code::kInvalidArgument, HasSubstr("10001 specs in one submit; the limit is 10000")));
+  EXPECT_THAT(TrySubmit(SubmitOf(std::vector<v1::JobSpec>(10'001, MakeSpec()))),
+              StatusIs(Code::kInvalidArgument, HasSubstr("10001 specs in one submit; the limit is 10000")));
   EXPECT_THAT(IdsOf(List([](auto*) {}).value()), SizeIs(0)) << "nothing is half-applied";
 }
 
@@ -149,7 +150,8 @@ TEST_F(JobServiceTest, ViolationsComeAsFieldPathsInTheTrailer) {
   std::set<std::string> fields;
   for (const v1::FieldViolation& violation : violations.violations()) fields.insert(violation.field());
   EXPECT_THAT(fields, ::testing::IsSupersetOf({"specs[1].name", "specs[1].resources.gpu.count"}));
-  EXPECT_EQ(std::count_if(fields.begin(), fields.end(), [](const std::string& field) { return field.rfind("specs[1].secrets", 0) == 0; }), 1) << "a key not built yet is refused by name";
+  EXPECT_EQ(std::count_if(fields.begin(), fields.end(), [](const std::string& field) { return field.rfind("specs[1].secrets", 0) == 0; }), 1)
+      << "a key not built yet is refused by name";
   Call single;
   EXPECT_FALSE(TrySubmit(SubmitOf({bad}), nullptr, &single).ok());
   ASSERT_TRUE(violations.ParseFromString(single.Trailer("spillway-violations-bin")));
@@ -184,9 +186,9 @@ TEST_F(JobServiceTest, TenThousandJobsInOneSubmitAreAllThere) {
   std::string token;
   do {
     ASSERT_OK_AND_ASSIGN(const v1::ListJobsResponse page, List([&](v1::ListJobsRequest* request) {
-      request->set_page_size(1'000);
-      request->set_page_token(token);
-    }));
+                           request->set_page_size(1'000);
+                           request->set_page_token(token);
+                         }));
     for (const int64_t id : IdsOf(page)) EXPECT_TRUE(seen.insert(id).second);
     token = page.next_page_token();
   } while (!token.empty());
@@ -200,10 +202,11 @@ TEST_F(JobServiceTest, ListsComeInPagesBothWaysAndFiltered) {
   Submit(daemon, std::move(specs));
   const auto page = [&](bool newest_first, const std::string& token) {
     return List([&](v1::ListJobsRequest* request) {
-      request->set_page_size(10);
-      request->set_newest_first(newest_first);
-      request->set_page_token(token);
-    }).value();
+             request->set_page_size(10);
+             request->set_newest_first(newest_first);
+             request->set_page_token(token);
+           })
+        .value();
   };
   v1::ListJobsResponse last;
   std::vector<int64_t> all;
@@ -224,12 +227,12 @@ TEST_F(JobServiceTest, ListsComeInPagesBothWaysAndFiltered) {
 
   EXPECT_THAT(IdsOf(List([](auto* request) { request->set_name("five"); }).value()), ElementsAre(1, 6, 11, 16, 21));
   ASSERT_OK_AND_ASSIGN(const v1::ListJobsResponse whole, List([](auto* request) {
-    request->set_name("five");
-    request->set_page_size(1);
-    request->set_include_spec(true);
-    request->set_include_tasks(true);
-    request->add_states("queued");
-  }));
+                         request->set_name("five");
+                         request->set_page_size(1);
+                         request->set_include_spec(true);
+                         request->set_include_tasks(true);
+                         request->add_states("queued");
+                       }));
   EXPECT_EQ(whole.jobs(0).spec().name(), "five");
   EXPECT_NE(whole.jobs(0).tasks(0).waiting(), "");
   EXPECT_THAT(IdsOf(List([](auto* request) { request->add_states("FAILED"); }).value()), SizeIs(0));

@@ -41,9 +41,11 @@ TEST(TokenFile, IsMadeOnceForItsOwnerAlone) {
 TEST(TokenFile, ThatOthersCanReadOrThatIsTooShortIsRefusedByName) {
   TemporaryFolder folder;
   ASSERT_OK(WriteFileAtomically(folder.File("open"), "0123456789abcdef0123456789abcdef\n", 0644));
-  EXPECT_THAT(LoadOrCreateToken(folder.File("open")), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr(absl::StrCat("chmod 600 ", folder.File("open")))));
+  EXPECT_THAT(LoadOrCreateToken(folder.File("open")),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr(absl::StrCat("chmod 600 ", folder.File("open")))));
   ASSERT_OK(WriteFileAtomically(folder.File("short"), "hunter2\n", 0600));
-  EXPECT_THAT(LoadOrCreateToken(folder.File("short")), StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr(folder.File("short")), Not(HasSubstr("hunter2")))));
+  EXPECT_THAT(LoadOrCreateToken(folder.File("short")),
+              StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr(folder.File("short")), Not(HasSubstr("hunter2")))));
 }
 
 TEST(Listening, OnLoopbackOnlyWhileThereIsNoTls) {

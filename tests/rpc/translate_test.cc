@@ -128,15 +128,22 @@ TEST(Hello, ThatBreaksABoundIsRefusedByField) {
     return HelloOf(hello).status();
   };
   using H = v1::Hello*;
-  EXPECT_THAT(refused([](H h) { h->set_protocol("spillway/9"); }), StatusIs(absl::StatusCode::kFailedPrecondition, AllOf(HasSubstr("spillway/1"), HasSubstr("spillway/9"))));
+  EXPECT_THAT(refused([](H h) { h->set_protocol("spillway/9"); }),
+              StatusIs(absl::StatusCode::kFailedPrecondition, AllOf(HasSubstr("spillway/1"), HasSubstr("spillway/9"))));
   EXPECT_THAT(refused([](H h) { h->clear_node_name(); }), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("node_name")));
-  EXPECT_THAT(refused([](H h) { h->set_node_name(std::string(129, 'x')); }), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("node_name is longer than 128")));
+  EXPECT_THAT(refused([](H h) { h->set_node_name(std::string(129, 'x')); }),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("node_name is longer than 128")));
   EXPECT_THAT(refused([](H h) { h->set_zone("a\x1b[2Jb"); }), StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("zone"), HasSubstr("\\x1b"))));
   EXPECT_THAT(refused([](H h) { h->clear_boot_id(); }), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("boot_id")));
   EXPECT_THAT(refused([](H h) { h->mutable_resources()->set_cpu_milli(-1); }), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("negative")));
-  EXPECT_THAT(refused([](H h) { h->mutable_resources()->add_accelerators(); }), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("one kind of accelerator")));
-  EXPECT_THAT(refused([](H h) { h->mutable_resources()->mutable_accelerators(0)->set_count(65); }), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("0 to 64, not 65")));
-  EXPECT_THAT(refused([](H h) { for (int i = 0; i < 100'001; ++i) h->add_inventory(); }), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("limit is 100000")));
+  EXPECT_THAT(refused([](H h) { h->mutable_resources()->add_accelerators(); }),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("one kind of accelerator")));
+  EXPECT_THAT(refused([](H h) { h->mutable_resources()->mutable_accelerators(0)->set_count(65); }),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("0 to 64, not 65")));
+  EXPECT_THAT(refused([](H h) {
+                for (int i = 0; i < 100'001; ++i) h->add_inventory();
+              }),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("limit is 100000")));
 }
 
 TEST(Reports, EachKindIsTakenWithItsFields) {

@@ -1,10 +1,10 @@
 // Streams to users: events as they are committed, logs as they are written; and that neither outlives its reader or its server.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "base/attempt_log.h"
 #include "scheduler/rpc/log_follower.h"
 #include "tests/rpc/harness.h"
-
-#include <fcntl.h>
-#include <unistd.h>
 
 namespace spillway::rpc {
 namespace {

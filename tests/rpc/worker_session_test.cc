@@ -296,7 +296,7 @@ TEST_F(WorkerSessionTest, APreemptedTaskRunsAgainAfterItsSeal) {
   ASSERT_TRUE(worker.EndAttempt(attempt, v1::PREEMPTED, v1::BY_USER));
   ASSERT_TRUE(worker.ReadUntil([&] { return worker.offers.size() == 2; }));
   EXPECT_EQ(worker.offers[1].attempt().attempt(), 2);
-  EXPECT_THAT(worker.specs, SizeIs(1)) << "known to this session already";
+  EXPECT_THAT(worker.specs, SizeIs(1)) << "known to the session already";
 }
 
 TEST_F(WorkerSessionTest, ALostSessionKeepsItsAttemptsAndItsNode) {

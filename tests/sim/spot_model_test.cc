@@ -12,9 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-SpotTrace Trace(const char* data) {
-  return SpotTrace::Parse(std::string(R"({"metadata":{"gap_seconds":10},"data":)") + data + "}", "t.json").value();
-}
+SpotTrace Trace(const char* data) { return SpotTrace::Parse(std::string(R"({"metadata":{"gap_seconds":10},"data":)") + data + "}", "t.json").value(); }
 
 TEST(SpotModelTest, NeverTakesNothing) {
   EXPECT_EQ(SpotModel::Never().GoneAtMs(0, 5), std::nullopt);
@@ -87,8 +85,7 @@ TEST(SpotTraceTest, AlwaysAvailableTakesNothing) { EXPECT_EQ(SpotModel::FromTrac
 
 TEST(SpotTraceTest, RefusesByPlace) {
   auto refused = [](const char* json, const char* what) {
-    EXPECT_THAT(SpotTrace::Parse(json, "t.json"), StatusIs(absl::StatusCode::kInvalidArgument, ::testing::AllOf(HasSubstr("t.json"), HasSubstr(what))))
-        << json;
+    EXPECT_THAT(SpotTrace::Parse(json, "t.json"), StatusIs(absl::StatusCode::kInvalidArgument, ::testing::AllOf(HasSubstr("t.json"), HasSubstr(what)))) << json;
   };
   refused("{", "not JSON");
   refused("[]", "object");

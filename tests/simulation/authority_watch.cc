@@ -46,7 +46,8 @@ class AuthorityWatch final : public Watch {
       if (alive.node != process.node) continue;
       for (const int device : process.devices) {
         for (const int taken : alive.devices) {
-          if (device == taken) return Broken(id.ToString(), " began on device ", device, " of ", process.node->name(), " while ", other.ToString(), " still holds it");
+          if (device == taken)
+            return Broken(id.ToString(), " began on device ", device, " of ", process.node->name(), " while ", other.ToString(), " still holds it");
         }
       }
     }
@@ -74,7 +75,8 @@ class AuthorityWatch final : public Watch {
     if (!attempts_.emplace(id, Attempt()).second) return Broken(id.ToString(), " was offered twice");
     AttemptNumber& newest = newest_[task];
     if (attempt.number != newest + 1) return Broken(id.ToString(), " was offered after attempt ", newest);
-    if (newest > 0 && !attempts_.at({task.job, task.index, newest}).ended) return Broken(id.ToString(), " was offered while attempt ", newest, " had not ended");
+    if (newest > 0 && !attempts_.at({task.job, task.index, newest}).ended)
+      return Broken(id.ToString(), " was offered while attempt ", newest, " had not ended");
     newest = attempt.number;
   }
 
@@ -87,8 +89,8 @@ class AuthorityWatch final : public Watch {
     const auto alive = alive_.find(id);
     if (alive == alive_.end()) return;
     if (!Excused(id.job, alive->second.node)) {
-      Broken("the end of ", id.ToString(), " (", std::string(Name(ended.cause)), ": ", ended.detail, ") is durable and it lives on ", alive->second.node->name(),
-             ", whose lease ends ", SinceStart(alive->second.node->LeaseEndTrueMs()));
+      Broken("the end of ", id.ToString(), " (", std::string(Name(ended.cause)), ": ", ended.detail, ") is durable and it lives on ",
+             alive->second.node->name(), ", whose lease ends ", SinceStart(alive->second.node->LeaseEndTrueMs()));
     }
     world()->Reach("an attempt lived on after its end, excused");
   }

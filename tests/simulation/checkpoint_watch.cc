@@ -44,8 +44,8 @@ class CheckpointWatch final : public Watch {
   };
   struct Attempt {
     bool offered = false, began = false, ended = false, sealed = false;
-    std::map<int64_t, Left> published;       // by step
-    std::set<int64_t> at_end;                // steps published when the end became durable: the seal may not miss them
+    std::map<int64_t, Left> published;  // by step
+    std::set<int64_t> at_end;           // steps published when the end became durable: the seal may not miss them
   };
 
   static AttemptId Id(TaskId task, AttemptNumber number) { return {task.job, task.index, number}; }
@@ -68,9 +68,11 @@ class CheckpointWatch final : public Watch {
     std::pair<AttemptNumber, int64_t> from{0, 0};
     if (!offered.resume_path.empty()) {
       const auto path = paths_.find(offered.resume_path);
-      if (path == paths_.end() || path->second.first.task() != task) return Broken(id.ToString(), " resumes from ", offered.resume_path, ", which this task never published");
+      if (path == paths_.end() || path->second.first.task() != task)
+        return Broken(id.ToString(), " resumes from ", offered.resume_path, ", which this task never published");
       if (registered_.count(offered.resume_path) == 0) return Broken(id.ToString(), " resumes from ", offered.resume_path, ", which was never registered");
-      if (path->second.second != offered.from_step) return Broken(id.ToString(), " resumes from step ", offered.from_step, ", its manifest says ", path->second.second);
+      if (path->second.second != offered.from_step)
+        return Broken(id.ToString(), " resumes from step ", offered.from_step, ", its manifest says ", path->second.second);
       from = {path->second.first.number, path->second.second};
       world()->Reach("an attempt resumed from a checkpoint");
     }

@@ -59,7 +59,8 @@ class JobWatch final : public Watch {
       if (job.row.ended_ms == 0) return Broken("job ", id, " never ended");
       if (counts.succeeded + counts.failed + counts.cancelled != job.row.task_count) return Broken("job ", id, " has lost count of its tasks");
       if (counts.cancelled > 0 && !job.cancelled) return Broken("job ", id, " has cancelled tasks and nobody cancelled it");
-      if (counts.succeeded != job.succeeded) return Broken("job ", id, " counts ", counts.succeeded, " successes, and ", job.succeeded, " tasks came to their end");
+      if (counts.succeeded != job.succeeded)
+        return Broken("job ", id, " counts ", counts.succeeded, " successes, and ", job.succeeded, " tasks came to their end");
       if (counts.succeeded > 0) world()->Reach("a job succeeded");
       if (counts.failed > 0) world()->Reach("a job failed");
       if (counts.cancelled > 0) world()->Reach("a job was cancelled");

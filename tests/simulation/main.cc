@@ -37,7 +37,8 @@ int RunMany(uint64_t first, int64_t count) {
   const SeedsResult all = RunSeeds(first, count, Hooks(), 10, true);
   for (const auto& [situation, times] : all.reached) printf("%8lld  %s\n", static_cast<long long>(times), situation.c_str());
   printf("%s%lld seeds, %lld broke a promise; %lld jobs, %lld turns, %.0f simulated hours\n", all.report.c_str(), static_cast<long long>(all.seeds),
-         static_cast<long long>(all.failed), static_cast<long long>(all.jobs), static_cast<long long>(all.turns), static_cast<double>(all.simulated_ms) / 3.6e6);
+         static_cast<long long>(all.failed), static_cast<long long>(all.jobs), static_cast<long long>(all.turns),
+         static_cast<double>(all.simulated_ms) / 3.6e6);
   return all.failed == 0 ? 0 : 1;
 }
 
@@ -51,8 +52,10 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     absl::string_view word = argv[i];
     const auto number = [&](absl::string_view prefix, int64_t* into) { return absl::ConsumePrefix(&word, prefix) && absl::SimpleAtoi(word, into); };
-    if (absl::string_view(argv[i]) == "--trace") traced = true;
-    else if (number("--seed=", &seed) || number("--seeds=", &seeds) || number("--first=", &first)) continue;
+    if (absl::string_view(argv[i]) == "--trace")
+      traced = true;
+    else if (number("--seed=", &seed) || number("--seeds=", &seeds) || number("--first=", &first))
+      continue;
   }
   if (seed >= 0) return spillway::sim::RunOne(static_cast<uint64_t>(seed), traced);
   if (seeds >= 0) return spillway::sim::RunMany(static_cast<uint64_t>(first), seeds);

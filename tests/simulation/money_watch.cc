@@ -67,7 +67,8 @@ class MoneyWatch final : public Watch {
       if (books == by_instance_.end()) books = by_instance_.find(instance->name);
       if (books == by_instance_.end()) {
         // A stray that came and went while nobody could look or write down has no row to stand in.
-        if (instance->billed_micros > 0 && !instance->stray) return Broken("instance ", id, " (", instance->name, ") billed ", instance->billed_micros, " and stands in nobody's books");
+        if (instance->billed_micros > 0 && !instance->stray)
+          return Broken("instance ", id, " (", instance->name, ") billed ", instance->billed_micros, " and stands in nobody's books");
         continue;
       }
       if (books->second.size() != 1) return Broken("instance ", id, " stands in the books of ", books->second.size(), " nodes");
@@ -96,20 +97,25 @@ class MoneyWatch final : public Watch {
       int64_t parts = 0;
       std::set<AttemptId> sharers;
       const size_t begin = i;
-      for (; i < node.charges.size() && node.charges[i].from_ms == first.from_ms && node.charges[i].to_ms == first.to_ms && (i == begin || first.to_ms > first.from_ms); ++i) {
+      for (; i < node.charges.size() && node.charges[i].from_ms == first.from_ms && node.charges[i].to_ms == first.to_ms &&
+             (i == begin || first.to_ms > first.from_ms);
+           ++i) {
         parts += node.charges[i].amount_micros;
-        if (!sharers.insert(node.charges[i].attempt).second) return Broken("node ", id, " charges ", node.charges[i].attempt.ToString(), " twice for the same time");
+        if (!sharers.insert(node.charges[i].attempt).second)
+          return Broken("node ", id, " charges ", node.charges[i].attempt.ToString(), " twice for the same time");
       }
       sum += parts;
       if (first.to_ms == first.from_ms) continue;  // brings the sum to the rule, or to the bill
       if (first.from_ms != until_ms) return Broken("node ", id, " is charged from ", first.from_ms, ", but it was charged until ", until_ms);
-      const int64_t should = PriceForMs(row.price_micros_per_hour, first.to_ms - row.created_ms) - PriceForMs(row.price_micros_per_hour, first.from_ms - row.created_ms);
+      const int64_t should =
+          PriceForMs(row.price_micros_per_hour, first.to_ms - row.created_ms) - PriceForMs(row.price_micros_per_hour, first.from_ms - row.created_ms);
       if (first.attempt.job != 0 || sharers.size() == 1) {
         if (parts != should) return Broken("node ", id, " is charged ", parts, " for ", first.to_ms - first.from_ms, " ms that cost ", should);
       }
       until_ms = first.to_ms;
     }
-    if (row.price_micros_per_hour > 0 && row.created_ms > 0 && until_ms != row.metered_ms) return Broken("node ", id, " is metered to ", row.metered_ms, " and charged to ", until_ms);
+    if (row.price_micros_per_hour > 0 && row.created_ms > 0 && until_ms != row.metered_ms)
+      return Broken("node ", id, " is metered to ", row.metered_ms, " and charged to ", until_ms);
     if (sum != row.charged_micros) return Broken("node ", id, " says it was charged ", row.charged_micros, ", its charges add up to ", sum);
     if (node.billed_micros >= 0 && sum != node.billed_micros) return Broken("node ", id, " was charged ", sum, ", the cloud's bill says ", node.billed_micros);
     if (node.billed_micros >= 0) world()->Reach("a bill of the cloud was matched");

@@ -46,8 +46,10 @@ SeedsResult RunSeeds(uint64_t first, int64_t count, const Hooks& hooks, int64_t 
       if (all.failed++ == 0) all.first_failed = seed;
       absl::StrAppend(&all.report, "seed ", seed, " broke a promise ", result.failure, "\n  repeat with: ", HowToRepeat(seed), "\n  ", result.plan, "\n");
     }
-    if (dots) fprintf(stderr, "seed %llu: %s, %lld jobs, %lld turns, %lld steps, %.1f h\n", static_cast<unsigned long long>(seed), result.failure.empty() ? "ok" : "BROKEN",
-                      static_cast<long long>(result.jobs), static_cast<long long>(result.turns), static_cast<long long>(result.steps), static_cast<double>(result.simulated_ms) / 3.6e6);
+    if (dots)
+      fprintf(stderr, "seed %llu: %s, %lld jobs, %lld turns, %lld steps, %.1f h\n", static_cast<unsigned long long>(seed),
+              result.failure.empty() ? "ok" : "BROKEN", static_cast<long long>(result.jobs), static_cast<long long>(result.turns),
+              static_cast<long long>(result.steps), static_cast<double>(result.simulated_ms) / 3.6e6);
   }
   signal(SIGABRT, SIG_DFL);
   return all;

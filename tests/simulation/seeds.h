@@ -12,8 +12,8 @@ namespace spillway::sim {
 struct SeedsResult {
   int64_t seeds = 0, failed = 0;
   uint64_t first_failed = 0;
-  std::string report;                         // of the failures
-  std::map<std::string, int64_t> reached;     // over all seeds
+  std::string report;                      // of the failures
+  std::map<std::string, int64_t> reached;  // over all seeds
   int64_t jobs = 0, turns = 0, steps = 0, simulated_ms = 0;
 };
 

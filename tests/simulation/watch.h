@@ -24,7 +24,7 @@ class Watch : public Observer {
   World* world() const { return *world_; }
 
  private:
-  World** const world_;   // set once the world exists
+  World** const world_;  // set once the world exists
 };
 
 // Every watcher there is.

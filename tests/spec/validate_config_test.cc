@@ -19,7 +19,8 @@ std::vector<std::string> Problems(absl::string_view yaml) {
 
 TEST(ValidateConfig, AcceptsTheEmptyAndTheUsual) {
   EXPECT_THAT(ValidateServerConfig(v1::ServerConfig()), IsEmpty());
-  EXPECT_THAT(Problems("listen: {user: \"127.0.0.1:0\", worker: \"[::1]:7071\"}\nstore: file:/var/spillway\nproviders: [{name: cloud, kind: playground, url: \"http://127.0.0.1:1\"}]\n"
+  EXPECT_THAT(Problems("listen: {user: \"127.0.0.1:0\", worker: \"[::1]:7071\"}\nstore: file:/var/spillway\nproviders: [{name: cloud, kind: playground, url: "
+                       "\"http://127.0.0.1:1\"}]\n"
                        "reservations: [{name: a, nodes: [n1]}]\nlease: {duration: 10s, renew_every: 500ms, silence: 2s}\n"),
               IsEmpty());
 }
@@ -39,15 +40,18 @@ TEST(ValidateConfig, Providers) {
   EXPECT_THAT(Problems("providers: [{name: a, kind: static}, {name: a, kind: local}]\n"), ElementsAre("providers[1].name: `a` stands twice"));
   EXPECT_THAT(Problems("providers: [{name: a, kind: playground}]\n"), ElementsAre("providers[0].url: is missing: a playground is reached by http://HOST:PORT"));
   EXPECT_THAT(Problems("providers: [{name: a, kind: local, url: \"http://x\"}]\n"), ElementsAre("providers[0].url: means nothing to a provider of kind local"));
-  EXPECT_THAT(Problems("providers: [{name: a, kind: static, nodes: 2}]\n"), ElementsAre("providers[0].nodes: only a provider of kind local keeps a number of nodes"));
-  EXPECT_THAT(Problems("providers: [{name: a, kind: local, resources: {accelerators: [{count: 1}]}}]\n"), ElementsAre("providers[0].resources.accelerators[0].model: is missing"));
+  EXPECT_THAT(Problems("providers: [{name: a, kind: static, nodes: 2}]\n"),
+              ElementsAre("providers[0].nodes: only a provider of kind local keeps a number of nodes"));
+  EXPECT_THAT(Problems("providers: [{name: a, kind: local, resources: {accelerators: [{count: 1}]}}]\n"),
+              ElementsAre("providers[0].resources.accelerators[0].model: is missing"));
 }
 
 TEST(ValidateConfig, Reservations) {
   EXPECT_THAT(Problems("reservations: [{name: a}]\n"), ElementsAre("reservations[0].nodes: is empty: a reservation names the static nodes it pays for"));
   EXPECT_THAT(Problems("reservations: [{name: a, nodes: [n]}, {name: b, nodes: [n]}]\n"),
               ElementsAre("reservations[1].nodes[0]: `n` is in the reservation `a` at the same time"));
-  EXPECT_THAT(Problems("reservations:\n  - {name: a, nodes: [n], to: 2026-01-01T00:00:00Z}\n  - {name: b, nodes: [n], from: 2026-01-01T00:00:00Z}\n"), IsEmpty());
+  EXPECT_THAT(Problems("reservations:\n  - {name: a, nodes: [n], to: 2026-01-01T00:00:00Z}\n  - {name: b, nodes: [n], from: 2026-01-01T00:00:00Z}\n"),
+              IsEmpty());
   EXPECT_THAT(Problems("reservations: [{name: a, nodes: [n], from: \"2026-02-01T00:00:00Z\", to: \"2026-01-01T00:00:00Z\"}]\n"),
               ElementsAre("reservations[0].to_utc_ms: is not after `from`"));
 }

@@ -61,8 +61,10 @@ TEST(Validate, CommandIsBounded) {
 }
 
 TEST(Validate, ARelativeProgramNeedsAWorkdir) {
-  EXPECT_THAT(After([](auto& s) { s.set_command(0, "./train"); }),
-              ElementsAre("command[0]: `./train` is relative, but without `workdir` the job starts in an empty folder of its own: set workdir or write the whole path"));
+  EXPECT_THAT(
+      After([](auto& s) { s.set_command(0, "./train"); }),
+      ElementsAre(
+          "command[0]: `./train` is relative, but without `workdir` the job starts in an empty folder of its own: set workdir or write the whole path"));
   EXPECT_THAT(After([](auto& s) {
                 s.set_command(0, "./train");
                 s.set_workdir("/data");
@@ -73,7 +75,8 @@ TEST(Validate, ARelativeProgramNeedsAWorkdir) {
 }
 
 TEST(Validate, Env) {
-  EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["SPILLWAY_JOB_ID"] = "1"; }), ElementsAre("env.SPILLWAY_JOB_ID: names beginning with SPILLWAY_ are set by the scheduler"));
+  EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["SPILLWAY_JOB_ID"] = "1"; }),
+              ElementsAre("env.SPILLWAY_JOB_ID: names beginning with SPILLWAY_ are set by the scheduler"));
   EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["1A"] = "1"; }), ElementsAre("env.1A: `1A` is not a name for a variable: [A-Za-z_][A-Za-z0-9_]*"));
   EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["A=B"] = "1"; }), ElementsAre("env.A=B: `A=B` is not a name for a variable: [A-Za-z_][A-Za-z0-9_]*"));
   EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["A"] = std::string("\0", 1); }), ElementsAre("env.A: holds a NUL byte"));
@@ -121,7 +124,8 @@ TEST(Validate, Placement) {
                 s.mutable_placement()->set_interruptible(false);
               }),
               IsEmpty());
-  EXPECT_THAT(After([](auto& s) { s.mutable_placement()->set_max_price_micros_per_hour(-1); }), ElementsAre("placement.max_price_micros_per_hour: -1 is negative"));
+  EXPECT_THAT(After([](auto& s) { s.mutable_placement()->set_max_price_micros_per_hour(-1); }),
+              ElementsAre("placement.max_price_micros_per_hour: -1 is negative"));
   EXPECT_THAT(After([](auto& s) {
                 s.mutable_placement()->add_zones("a");
                 s.mutable_placement()->add_zones("a");
@@ -132,8 +136,10 @@ TEST(Validate, Placement) {
 TEST(Validate, CheckpointRetryLimitsPriority) {
   v1::JobSpec spec = Good();
   spec.mutable_checkpoint()->set_signal("SIGTERN");
-  EXPECT_THAT(ValidateJobSpec(spec),
-              ElementsAre(Violation{"checkpoint.signal", "unknown value `SIGTERN`, did you mean `SIGTERM`? (one of SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2)", "SIGTERM"}));
+  EXPECT_THAT(
+      ValidateJobSpec(spec),
+      ElementsAre(Violation{"checkpoint.signal", "unknown value `SIGTERN`, did you mean `SIGTERM`? (one of SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2)",
+                            "SIGTERM"}));
   EXPECT_EQ(After([](auto& s) { s.mutable_checkpoint()->set_signal("SIGKILL"); }).size(), 1u);
   EXPECT_THAT(After([](auto& s) { s.mutable_checkpoint()->set_grace_ms(-1); }), ElementsAre("checkpoint.grace_ms: -1 is negative"));
   EXPECT_THAT(After([](auto& s) { s.mutable_retry()->set_user_error(-2); }), ElementsAre("retry.user_error: -2 is less than -1"));
@@ -187,9 +193,11 @@ TEST(Validate, NormalizeNamesAJobAfterItsProgram) {
 TEST(Validate, RendersWithTheLinesOfTheFile) {
   v1::JobSpec spec;
   ASSERT_OK_AND_ASSIGN(const FieldLines lines, BindJobFile("name: a\nresources:\n  memory: 1GB\n  nodes: 2\n", "train.yaml", &spec));
-  EXPECT_EQ(RenderViolations(ValidateJobSpec(spec), *v1::JobSpec::descriptor(), "train.yaml", lines),
-            "train.yaml:1: command: is missing: a job needs exactly one of command and script\ntrain.yaml:4: resources.nodes: gangs are not built yet: only 1 node");
-  EXPECT_EQ(RenderViolations({{"resources.memory_bytes", "too much", ""}}, *v1::JobSpec::descriptor(), "train.yaml", lines), "train.yaml:3: resources.memory: too much");
+  EXPECT_EQ(
+      RenderViolations(ValidateJobSpec(spec), *v1::JobSpec::descriptor(), "train.yaml", lines),
+      "train.yaml:1: command: is missing: a job needs exactly one of command and script\ntrain.yaml:4: resources.nodes: gangs are not built yet: only 1 node");
+  EXPECT_EQ(RenderViolations({{"resources.memory_bytes", "too much", ""}}, *v1::JobSpec::descriptor(), "train.yaml", lines),
+            "train.yaml:3: resources.memory: too much");
   EXPECT_EQ(RenderViolations({{"resources.memory_bytes", "too much", ""}}, *v1::JobSpec::descriptor(), "", lines), "resources.memory: too much");
 }
 

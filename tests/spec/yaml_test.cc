@@ -76,12 +76,11 @@ TEST(Yaml, WhatIsNotWrittenStaysUnset) {
   EXPECT_TRUE(spec.resources().has_gpu());
 }
 
-TEST(Yaml, KeepsAScriptAsWritten) {
-  EXPECT_EQ(Bind("script: |\n  set -x\n  echo \"$HOME\" ${A:-b}\n").script(), "set -x\necho \"$HOME\" ${A:-b}\n");
-}
+TEST(Yaml, KeepsAScriptAsWritten) { EXPECT_EQ(Bind("script: |\n  set -x\n  echo \"$HOME\" ${A:-b}\n").script(), "set -x\necho \"$HOME\" ${A:-b}\n"); }
 
 TEST(Yaml, NamesUnknownKeysWithTheNearest) {
-  EXPECT_EQ(ErrorOf("name: a\ncommand: [x]\nresources:\n  cpus: 1\n  memory: 1GB\n  gpu:\n    cont: 2\n"), "train.yaml:7: resources.gpu.cont: unknown key, did you mean `count`?");
+  EXPECT_EQ(ErrorOf("name: a\ncommand: [x]\nresources:\n  cpus: 1\n  memory: 1GB\n  gpu:\n    cont: 2\n"),
+            "train.yaml:7: resources.gpu.cont: unknown key, did you mean `count`?");
   EXPECT_EQ(ErrorOf("comand: [x]\n"), "train.yaml:1: comand: unknown key, did you mean `command`?");
   EXPECT_EQ(ErrorOf("resources: {memory_bytes: 5}\n"), "train.yaml:1: resources.memory_bytes: unknown key, did you mean `memory`?");
   EXPECT_EQ(ErrorOf("retry: {zzzzzzzzzzzz: 5}\n"), "train.yaml:1: retry.zzzzzzzzzzzz: unknown key; the keys here are preempted, node_fault, user_error");
@@ -124,7 +123,8 @@ TEST(Yaml, RefusesUnitsThatAreMissingOrWrong) {
   EXPECT_EQ(ErrorOf("retry: {preempted: forever}\n"), "train.yaml:1: retry.preempted: expected unlimited or a count, got `forever`");
   EXPECT_EQ(ErrorOf("retry: {preempted: -1}\n"), "train.yaml:1: retry.preempted: expected unlimited or a count, got `-1`");
   EXPECT_EQ(ErrorOf("resources: {cpus: 0.0005}\n"), "train.yaml:1: resources.cpus: `0.0005` is finer than a thousandth of a core");
-  EXPECT_EQ(ErrorOf("resources: {gpu: {count: 3000000000}}\n"), "train.yaml:1: resources.gpu.count: `3000000000` does not fit: the range is -2147483648 to 2147483647");
+  EXPECT_EQ(ErrorOf("resources: {gpu: {count: 3000000000}}\n"),
+            "train.yaml:1: resources.gpu.count: `3000000000` does not fit: the range is -2147483648 to 2147483647");
 }
 
 TEST(Yaml, RefusesAZeroThatWouldMeanTheDefault) {
@@ -142,7 +142,8 @@ TEST(Yaml, RefusesUnknownWordsWithTheNearest) {
 TEST(Yaml, RefusesWhatIsNotBuiltByName) {
   EXPECT_EQ(ErrorOf("command: [x]\narray: {count: 1000}\n"), "train.yaml:2: array: array jobs are not built yet");
   EXPECT_EQ(ErrorOf("limits: {budget: \"120.00\"}\n"), "train.yaml:1: limits.budget: budgets are not built yet");
-  EXPECT_EQ(ErrorOf("placement: {return_to_reserved: true}\n"), "train.yaml:1: placement.return_to_reserved: moves of a burst job back to reserved capacity are not built yet");
+  EXPECT_EQ(ErrorOf("placement: {return_to_reserved: true}\n"),
+            "train.yaml:1: placement.return_to_reserved: moves of a burst job back to reserved capacity are not built yet");
 }
 
 TEST(Yaml, ReportsEveryErrorUpToABound) {
@@ -204,7 +205,8 @@ TEST(Yaml, SettingsGoOverTheFile) {
   EXPECT_THAT(spec.command(), ElementsAre("z"));
   EXPECT_EQ(spec.checkpoint().grace_ms(), 5000);
   const size_t before = spec.ByteSizeLong();
-  EXPECT_THAT(BindSetting("resources.gpu.cont=2", &spec), StatusIs(absl::StatusCode::kInvalidArgument, "--set: resources.gpu.cont: unknown key, did you mean `count`?"));
+  EXPECT_THAT(BindSetting("resources.gpu.cont=2", &spec),
+              StatusIs(absl::StatusCode::kInvalidArgument, "--set: resources.gpu.cont: unknown key, did you mean `count`?"));
   EXPECT_THAT(BindSetting("array.count=2", &spec), StatusIs(absl::StatusCode::kInvalidArgument, "--set: array: array jobs are not built yet"));
   EXPECT_THAT(BindSetting("nothing", &spec), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected KEY=VALUE")));
   EXPECT_THAT(BindSetting("=3", &spec), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected KEY=VALUE")));
@@ -224,7 +226,8 @@ providers:
 reservations:
   - {name: base, nodes: [n1, n2], price_per_hour: 1.20, from: 2026-01-01T00:00:00Z}
 lease: {duration: 30s, renew_every: 1s, silence: 5s}
-)", "config.yaml", &config));
+)",
+                     "config.yaml", &config));
   EXPECT_EQ(config.providers(0).idle_release_ms(), 5000);
   EXPECT_EQ(config.providers(1).resources().cpu_milli(), 2000);
   EXPECT_EQ(config.providers(1).resources().accelerators(0).memory_bytes(), 16LL << 30);

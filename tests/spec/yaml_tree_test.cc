@@ -53,9 +53,7 @@ TEST(YamlTree, RefusesTags) {
   EXPECT_THAT(ErrorOf("a: !thing {}\n"), HasSubstr("the tag `!thing`"));
 }
 
-TEST(YamlTree, RefusesASecondDocument) {
-  EXPECT_THAT(ErrorOf("name: a\n---\nname: b\n"), HasSubstr("a second document begins; one file holds one document"));
-}
+TEST(YamlTree, RefusesASecondDocument) { EXPECT_THAT(ErrorOf("name: a\n---\nname: b\n"), HasSubstr("a second document begins; one file holds one document")); }
 
 TEST(YamlTree, RefusesKeysThatAreNotText) {
   EXPECT_THAT(ErrorOf("? [a, b]\n: 1\n"), HasSubstr("a key must be plain text"));

@@ -22,7 +22,8 @@ placement: {markets: [spot, on_demand], max_price: 3.50, interruptible: false}
 checkpoint: {grace: 90s}
 retry: {preempted: unlimited}
 priority: 0
-)", "t", &spec));
+)",
+                        "t", &spec));
   EXPECT_EQ(JobSpecToYaml(spec), R"(name: bert
 script: |
   echo a
@@ -67,9 +68,55 @@ TEST(YamlWriter, WritesListsOfMessages) {
 }
 
 std::string AwkwardText(Rng& rng) {
-  static const std::vector<std::string> kPieces = {"a", "Z", "0", "9", " ", "  ", ":", ": ", " #", "#", "\n", "\n\n", "\t", "\"", "'", "\\", "-", "- ", "[", "{",
-                                                   "]", "}", "&", "*", "!", "|", ">", "%", "@", "`", ",", "?", "~", "null", "true", "yes", "010", "1e3", "=", "<<",
-                                                   "...", "---", "\x01", "\x7f", "\xe6\xba\xa2", "\xc2\x85", "\xe2\x80\xa8", "\xef\xbb\xbf", "\r"};
+  static const std::vector<std::string> kPieces = {"a",
+                                                   "Z",
+                                                   "0",
+                                                   "9",
+                                                   " ",
+                                                   "  ",
+                                                   ":",
+                                                   ": ",
+                                                   " #",
+                                                   "#",
+                                                   "\n",
+                                                   "\n\n",
+                                                   "\t",
+                                                   "\"",
+                                                   "'",
+                                                   "\\",
+                                                   "-",
+                                                   "- ",
+                                                   "[",
+                                                   "{",
+                                                   "]",
+                                                   "}",
+                                                   "&",
+                                                   "*",
+                                                   "!",
+                                                   "|",
+                                                   ">",
+                                                   "%",
+                                                   "@",
+                                                   "`",
+                                                   ",",
+                                                   "?",
+                                                   "~",
+                                                   "null",
+                                                   "true",
+                                                   "yes",
+                                                   "010",
+                                                   "1e3",
+                                                   "=",
+                                                   "<<",
+                                                   "...",
+                                                   "---",
+                                                   "\x01",
+                                                   "\x7f",
+                                                   "\xe6\xba\xa2",
+                                                   "\xc2\x85",
+                                                   "\xe2\x80\xa8",
+                                                   "\xef\xbb\xbf",
+                                                   "\r"};
   std::string text;
   for (uint64_t i = 0, n = rng.Below(6); i < n; ++i) text += kPieces[rng.Below(kPieces.size())];
   return text;

@@ -179,7 +179,8 @@ TEST(CodecTest, CutShortIsDataLoss) {
   node.name = "n";
   node.charged_micros = 300;  // two bytes at the end
   const std::string bytes = Encode(node);
-  EXPECT_THAT(Decode<core::Node>(absl::string_view(bytes).substr(0, bytes.size() - 1)), StatusIs(absl::StatusCode::kDataLoss, ::testing::HasSubstr("malformed")));
+  EXPECT_THAT(Decode<core::Node>(absl::string_view(bytes).substr(0, bytes.size() - 1)),
+              StatusIs(absl::StatusCode::kDataLoss, ::testing::HasSubstr("malformed")));
 }
 
 core::State RandomState(Rng* rng) {

@@ -1,7 +1,8 @@
 #include "tests/support/fault_vfs.h"
 
-#include <cstring>
 #include <sqlite3.h>
+
+#include <cstring>
 
 #include "base/log.h"
 
@@ -14,8 +15,8 @@ struct FaultVfs::File {
     std::string bytes;
   };
   bool exists = false, exists_durably = false;
-  std::string now;                 // what reads see
-  std::string durable;             // as of the last sync
+  std::string now;      // what reads see
+  std::string durable;  // as of the last sync
   std::vector<Change> unsynced;
   std::vector<std::unique_ptr<char[]>> shared_memory;
 
@@ -134,8 +135,9 @@ struct FaultVfs::Impl {
   }
 
   static int Open(sqlite3_vfs* v, const char* path, sqlite3_file* f, int flags, int* out_flags) {
-    static const sqlite3_io_methods kMethods = {2, Close, Read, Write, Truncate, Sync, FileSize, Lock, Unlock, CheckReservedLock, FileControl,
-                                                SectorSize, DeviceCharacteristics, ShmMap, ShmLock, ShmBarrier, ShmUnmap, nullptr, nullptr};
+    static const sqlite3_io_methods kMethods = {
+        2,      Close,   Read,       Write,    Truncate, Sync,   FileSize, Lock, Unlock, CheckReservedLock, FileControl, SectorSize, DeviceCharacteristics,
+        ShmMap, ShmLock, ShmBarrier, ShmUnmap, nullptr,  nullptr};
     f->pMethods = nullptr;
     FaultVfs* vfs = Of(v);
     if (vfs->dead_) return SQLITE_CANTOPEN;

@@ -48,7 +48,7 @@ class FaultVfs {
   void SetContents(const std::string& path, std::string bytes);
 
   struct File;
-  struct Impl;   // the C side, in the .cc
+  struct Impl;  // the C side, in the .cc
 
  private:
   friend struct Impl;

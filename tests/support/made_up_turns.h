@@ -70,7 +70,13 @@ class MadeUpTurns {
       changes.requests.insert("request-" + std::to_string(n - 2));
     }
 
-    changes.charges.push_back({.id = n, .node = n, .attempt = {n, 0, 1}, .kind = "run", .market = Market::kSpot, .from_ms = n * 1000, .to_ms = n * 1000 + 500,
+    changes.charges.push_back({.id = n,
+                               .node = n,
+                               .attempt = {n, 0, 1},
+                               .kind = "run",
+                               .market = Market::kSpot,
+                               .from_ms = n * 1000,
+                               .to_ms = n * 1000 + 500,
                                .amount_micros = 10 * n});
     changes.checkpoints.push_back({{n, 0}, {.attempt = 1, .step = n, .path = "c/" + std::to_string(n)}});
 

@@ -20,7 +20,9 @@ class RandomFields {
   explicit RandomFields(Rng* rng) : rng_(rng) {}
 
   template <typename T>
-  void operator()(uint32_t, T& value) { Fill(&value); }
+  void operator()(uint32_t, T& value) {
+    Fill(&value);
+  }
 
   template <typename T>
   T Make() {

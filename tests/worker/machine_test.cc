@@ -20,7 +20,8 @@ devices::Detected FourDevices() {
   devices::Detected detected;
   detected.source = "nvml";
   const int64_t big = 80LL << 30, small = 16LL << 30;
-  detected.devices = {{0, "H100", "NVIDIA H100", "u0", big}, {1, "T4", "Tesla T4", "u1", small}, {2, "H100", "NVIDIA H100", "u2", big}, {3, "H100", "NVIDIA H100", "u3", big}};
+  detected.devices = {
+      {0, "H100", "NVIDIA H100", "u0", big}, {1, "T4", "Tesla T4", "u1", small}, {2, "H100", "NVIDIA H100", "u2", big}, {3, "H100", "NVIDIA H100", "u3", big}};
   return detected;
 }
 
@@ -134,10 +135,11 @@ TEST(Flags, HaveDefaults) {
 }
 
 TEST(Flags, AreReadInBothForms) {
-  ASSERT_OK_AND_ASSIGN(const Flags flags, Parsed({"--home=/h", "--server", "s:1", "--token-file=/t", "--node-name", "n", "--provider", "playground", "--instance-id=i", "--market", "spot",
-                                                  "--zone=z", "--region=r", "--resources", "cpus=1", "--notice-source=aws", "--metadata-url=http://127.0.0.1:9/x",
-                                                  "--max-lifetime=2h", "--stop-jobs-on-exit"}));
-  EXPECT_EQ(flags.home + flags.server + flags.token_file + flags.node_name + flags.provider + flags.instance_id + flags.zone + flags.region, "/hs:1/tnplaygroundizr");
+  ASSERT_OK_AND_ASSIGN(const Flags flags, Parsed({"--home=/h", "--server", "s:1", "--token-file=/t", "--node-name", "n", "--provider", "playground",
+                                                  "--instance-id=i", "--market", "spot", "--zone=z", "--region=r", "--resources", "cpus=1",
+                                                  "--notice-source=aws", "--metadata-url=http://127.0.0.1:9/x", "--max-lifetime=2h", "--stop-jobs-on-exit"}));
+  EXPECT_EQ(flags.home + flags.server + flags.token_file + flags.node_name + flags.provider + flags.instance_id + flags.zone + flags.region,
+            "/hs:1/tnplaygroundizr");
   EXPECT_EQ(flags.market, Market::kSpot);
   EXPECT_EQ(flags.max_lifetime_ms, 7'200'000);
   EXPECT_TRUE(flags.stop_jobs_on_exit);

@@ -89,7 +89,10 @@ TEST_F(Files, ATornLastLineIsIgnoredAndGone) {
 }
 
 TEST_F(Files, GarbageIsNoReport) {
-  ASSERT_OK(WriteFileAtomically(Path("log"), "{\"boot\":\"b\",\"acked\":2}\n{\"seq\":3,\"job\":1}\n" R"({"seq":4,"job":1,"task":0,"attempt":1,"kind":1})" "\n"));
+  ASSERT_OK(WriteFileAtomically(Path("log"),
+                                "{\"boot\":\"b\",\"acked\":2}\n{\"seq\":3,\"job\":1}\n"
+                                R"({"seq":4,"job":1,"task":0,"attempt":1,"kind":1})"
+                                "\n"));
   SavedReports saved;
   ASSERT_OK(ReportLog::Open(Path("log"), &saved).status());
   EXPECT_EQ(saved.acked, 2);

@@ -102,9 +102,9 @@ TEST(ReportBook, ASchedulerThatForgotNumbersGetsThemAnew) {
 TEST(ReportBook, RestoreKeepsOnlyAnUnbrokenRun) {
   ReportBook book;
   SavedReports saved{"b", 4, {Of(kA, Report::Kind::kStarted), Of(kA, Report::Kind::kEnded), Of(kB, Report::Kind::kEnded)}};
-  saved.unacked[0].seq = 3;   // acked already
+  saved.unacked[0].seq = 3;  // acked already
   saved.unacked[1].seq = 5;
-  saved.unacked[2].seq = 9;   // after a hole
+  saved.unacked[2].seq = 9;  // after a hole
   book.Restore(saved);
   ASSERT_EQ(book.unacked().size(), 1u);
   EXPECT_EQ(book.unacked()[0].seq, 5);

@@ -21,7 +21,10 @@ class SchedulerDouble final : public v1::WorkerService::Service {
  public:
   static constexpr long kWaitMs = 30'000;
 
-  explicit SchedulerDouble(std::string store_url) { welcome.cluster_uuid = kClusterUuid, welcome.node_id = 7, welcome.lease_ms = 600'000, welcome.renew_every_ms = 500, welcome.store_url = std::move(store_url); }
+  explicit SchedulerDouble(std::string store_url) {
+    welcome.cluster_uuid = kClusterUuid, welcome.node_id = 7, welcome.lease_ms = 600'000, welcome.renew_every_ms = 500,
+    welcome.store_url = std::move(store_url);
+  }
   ~SchedulerDouble() override { Stop(); }
 
   static constexpr char kClusterUuid[] = "11111111-2222-4333-8444-555555555555";

@@ -1,12 +1,12 @@
 // The real SessionLogic between a network that loses, repeats and reorders frames, a scheduler and a supervisor that keep to the contract,
 // and a worker that is killed between any two of its outputs. Whatever happens: nothing starts twice, a report number has one content, and when
 // the storm is over every attempt's end has arrived, after its checkpoints.
+#include <gtest/gtest.h>
+
 #include <deque>
 #include <map>
 #include <memory>
 #include <set>
-
-#include <gtest/gtest.h>
 
 #include "tests/worker/rig.h"
 #include "worker/session_logic.h"
@@ -20,7 +20,11 @@ std::string Key(const AttemptId& attempt) { return std::string(kCluster) + "/" +
 
 // Keeps START idempotent within a life, events until acked, and the store its jobs write checkpoints to.
 struct FakeSupervisor {
-  struct Row { bool exited = false; std::string tag; bool started = false; };
+  struct Row {
+    bool exited = false;
+    std::string tag;
+    bool started = false;
+  };
   int life = 1;
   uint64_t next = 1;
   std::map<AttemptId, Row> rows;
@@ -42,7 +46,9 @@ struct FakeSupervisor {
     return inventory;
   }
   template <typename What>
-  void Say(const AttemptId& attempt, What what) { unacked.push_back({next++, {Key(attempt), attempt}, 0, std::move(what)}); }
+  void Say(const AttemptId& attempt, What what) {
+    unacked.push_back({next++, {Key(attempt), attempt}, 0, std::move(what)});
+  }
   void Start(const StartAttempt& start) {
     const AttemptId attempt = start.offer.attempt;
     if (!rows.emplace(attempt, Row{false, EncodeTag(start.offer), false}).second) return;
@@ -98,11 +104,15 @@ struct FakeSupervisor {
 };
 
 struct FakeScheduler {
-  struct Task { AttemptNumber number = 1; AttemptState state = AttemptState::kOffered; bool stop_sent = false; };
+  struct Task {
+    AttemptNumber number = 1;
+    AttemptState state = AttemptState::kOffered;
+    bool stop_sent = false;
+  };
   std::map<TaskId, Task> tasks;
   std::string boot;
   int64_t ack = 0;
-  std::map<std::pair<std::string, int64_t>, Report> seen;   // (boot, seq): content
+  std::map<std::pair<std::string, int64_t>, Report> seen;  // (boot, seq): content
   std::map<AttemptId, EndFacts> ended;
   std::map<AttemptId, std::set<int64_t>> registered;
   bool welcomed = false;
@@ -187,7 +197,8 @@ class Storm {
       // The jobs that ended by themselves: the newest checkpoints (bounded while cut off) are all there before the end.
       const std::vector<CheckpointFound>& store = supervisor_.store[attempt];
       const size_t from = store.size() - std::min(store.size(), ReportBook::kWaitingCheckpointsMax);
-      for (size_t i = from; i < store.size(); ++i) EXPECT_TRUE(scheduler_.registered[attempt].count(store[i].step)) << attempt.ToString() << " step " << store[i].step;
+      for (size_t i = from; i < store.size(); ++i)
+        EXPECT_TRUE(scheduler_.registered[attempt].count(store[i].step)) << attempt.ToString() << " step " << store[i].step;
       ++completed_;
     }
   }

@@ -64,10 +64,10 @@ TEST(Staging, GivesTheProcessWhatItIsPromised) {
   EXPECT_EQ(DecodeTag(plan.start.tag).checkpoint_dir, "c1/1/0/a1");
   EXPECT_TRUE(plan.start.lease_bound);
   EXPECT_THAT(plan.folders, ElementsAre("/home/n1/attempts/1.0@2", "/store/checkpoints/c1/1/0/a1"));
-  for (const char* pair : {"SPILLWAY_JOB_ID=1", "SPILLWAY_TASK_INDEX=0", "SPILLWAY_ATTEMPT=2", "SPILLWAY_JOB_UID=uid", "SPILLWAY_CLUSTER=c1", "SPILLWAY_NODE_RANK=0",
-                           "SPILLWAY_NUM_NODES=1", "SPILLWAY_NODE_LIST=n1", "SPILLWAY_CHECKPOINT_DIR=/store/checkpoints/c1/1/0/a1",
-                           "SPILLWAY_RESUME_FROM=/store/checkpoints/c1/1/0/a1/step-000000000040", "SPILLWAY_DEADLINE=2025-06-15T16:06:40Z", "MASTER_ADDR=127.0.0.1",
-                           "MASTER_PORT=4711", "MODEL=bert", "PATH=/opt/bin", "HOME=/root"}) {
+  for (const char* pair : {"SPILLWAY_JOB_ID=1", "SPILLWAY_TASK_INDEX=0", "SPILLWAY_ATTEMPT=2", "SPILLWAY_JOB_UID=uid", "SPILLWAY_CLUSTER=c1",
+                           "SPILLWAY_NODE_RANK=0", "SPILLWAY_NUM_NODES=1", "SPILLWAY_NODE_LIST=n1", "SPILLWAY_CHECKPOINT_DIR=/store/checkpoints/c1/1/0/a1",
+                           "SPILLWAY_RESUME_FROM=/store/checkpoints/c1/1/0/a1/step-000000000040", "SPILLWAY_DEADLINE=2025-06-15T16:06:40Z",
+                           "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4711", "MODEL=bert", "PATH=/opt/bin", "HOME=/root"}) {
     EXPECT_THAT(plan.start.env, Contains(pair));
   }
   EXPECT_THAT(plan.start.env, Not(Contains(StartsWith("CUDA_"))));  // no device, or simulated ones

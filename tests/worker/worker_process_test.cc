@@ -66,8 +66,19 @@ class WorkerProcess : public ::testing::Test {
 
   void StartWorker(std::vector<std::string> more = {}) {
     SpawnOptions spawn;
-    spawn.argv = {absl::StrCat(getenv("SPILLWAY_BIN"), "/spillway-worker"), "--home", Path("home"), "--server", absl::StrCat("127.0.0.1:", scheduler_->port()),
-                  "--token-file", Path("token"), "--node-name", "n1", "--zone", "z1", "--resources", "cpus=2,memory=1GB,gpu=A100:2:40GB:simulated"};
+    spawn.argv = {absl::StrCat(getenv("SPILLWAY_BIN"), "/spillway-worker"),
+                  "--home",
+                  Path("home"),
+                  "--server",
+                  absl::StrCat("127.0.0.1:", scheduler_->port()),
+                  "--token-file",
+                  Path("token"),
+                  "--node-name",
+                  "n1",
+                  "--zone",
+                  "z1",
+                  "--resources",
+                  "cpus=2,memory=1GB,gpu=A100:2:40GB:simulated"};
     spawn.argv.insert(spawn.argv.end(), more.begin(), more.end());
     spawn.stdout_path = spawn.stderr_path = Path("worker.log");
     spawn.die_with_parent = true;
@@ -119,7 +130,8 @@ class WorkerProcess : public ::testing::Test {
   }
   // Runs until the file `go-JOB` appears.
   void OfferWaiting(const AttemptId& attempt, const std::string& then = "echo went; exit 0") {
-    OfferScript(attempt, absl::StrCat("echo socket=$SPILLWAY_SOCKET dir=$SPILLWAY_CHECKPOINT_DIR\nwhile [ ! -e ", Path(absl::StrCat("go-", attempt.job)), " ]; do sleep 0.02; done\n", then, "\n"));
+    OfferScript(attempt, absl::StrCat("echo socket=$SPILLWAY_SOCKET dir=$SPILLWAY_CHECKPOINT_DIR\nwhile [ ! -e ", Path(absl::StrCat("go-", attempt.job)),
+                                      " ]; do sleep 0.02; done\n", then, "\n"));
   }
   void Go(const AttemptId& attempt) { ASSERT_OK(WriteFileAtomically(Path(absl::StrCat("go-", attempt.job)), "")); }
   std::string Log(const AttemptId& attempt) {
@@ -173,7 +185,7 @@ TEST_F(WorkerProcess, RunsAJobAndItsLogArrivesInTheStore) {
   EXPECT_THAT(KindsOf(kA), ElementsAre(1, 2, 4));
   EXPECT_EQ(Log(kA), absl::StrCat("hello from 1.0@1 on n1\n", Path("home/attempts/1.0@1"), "\n", Path("store/checkpoints/"), CheckpointDir(kA), "\n"));
   EXPECT_EQ(end.log_bytes, static_cast<int64_t>(Log(kA).size()));
-  EXPECT_TRUE(Until([&] { return !PathExists(Path("home/attempts/1.0@1")); }));             // cleaned up once durable
+  EXPECT_TRUE(Until([&] { return !PathExists(Path("home/attempts/1.0@1")); }));                     // cleaned up once durable
   EXPECT_TRUE(Until([&] { return !PathExists(Path("store/checkpoints/" + CheckpointDir(kA))); }));  // it was empty
   EXPECT_TRUE(scheduler_->WaitFor([](const SchedulerDouble& heard) { return heard.renewals >= 2; }));
 }

@@ -147,7 +147,9 @@ TEST(FileSourceTest, AppearsWithAnyContent) {
 
 TEST(SourcesTest, NobodyThereIsAnError) {
   std::string url;
-  { url = MetadataServer([](const Request&, Response&) {}).url(); }
+  {
+    url = MetadataServer([](const Request&, Response&) {}).url();
+  }
   for (const char* name : {"aws", "gcp", "azure", "alibaba", "tencent"}) {
     EXPECT_THAT(Source(name, url)->Poll(), StatusIs(absl::StatusCode::kUnavailable, _)) << name;
   }

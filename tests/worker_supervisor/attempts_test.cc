@@ -201,10 +201,10 @@ TEST_P(AttemptTest, WhatCannotBeLaunchedSaysWhy) {
 }
 
 TEST_P(AttemptTest, ListensToTheJob) {
-  node_.Run(node_.Shell("a",
-                        R"($JOB say '{"type":"progress","step":3,"total":9,"metrics":{"loss":0.5}}' '{"type":"checkpoint","step":3,"path":"step-3","bytes":7}';)"
-                        R"($JOB say 'garbage' '{"type":"progres"}' '[1]' ''; $JOB say-large 20000;)"
-                        R"($JOB say '{"type":"progress","step":9,"total":9}' '{"type":"completed"}')"));
+  node_.Run(
+      node_.Shell("a", R"($JOB say '{"type":"progress","step":3,"total":9,"metrics":{"loss":0.5}}' '{"type":"checkpoint","step":3,"path":"step-3","bytes":7}';)"
+                       R"($JOB say 'garbage' '{"type":"progres"}' '[1]' ''; $JOB say-large 20000;)"
+                       R"($JOB say '{"type":"progress","step":9,"total":9}' '{"type":"completed"}')"));
   const auto checkpoint = node_.Wait<frames::Checkpoint>("a");
   ASSERT_TRUE(checkpoint.has_value());
   EXPECT_EQ(checkpoint->step, 3);

@@ -100,7 +100,10 @@ TEST(Frames, AnswersComeBack) {
 
 TEST(Frames, UnknownFieldsAreSkippedAndOtherFormatsRefused) {
   std::string bytes = *Encode(ToSupervisor{3, Stop{"key"}});
-  bytes += std::string("\xfa\x01\x03" "abc", 6);  // field 31, three bytes
+  bytes += std::string(
+      "\xfa\x01\x03"
+      "abc",
+      6);  // field 31, three bytes
   ASSERT_OK_AND_ASSIGN(const ToSupervisor back, DecodeToSupervisor(bytes));
   EXPECT_EQ(std::get<Stop>(back.what).key, "key");
   bytes[0] = 2;
@@ -119,7 +122,7 @@ TEST(Frames, TooLargeIsRefusedOnBothSides) {
   std::string many = {1, 2};  // START
   std::string fields;
   for (int i = 0; i < 5'000; ++i) fields += std::string("\x12\x00", 2);  // an empty word of argv
-  many += "\x22";                                                       // envelope body
+  many += "\x22";                                                        // envelope body
   many += static_cast<char>((fields.size() & 0x7f) | 0x80);
   many += static_cast<char>(fields.size() >> 7);
   many += fields;

@@ -153,7 +153,9 @@ class SupervisorHarness {
     }
     return true;
   }
-  bool WaitForFile(const std::string& name) { return WaitFor([&] { return PathExists(Path(name)); }); }
+  bool WaitForFile(const std::string& name) {
+    return WaitFor([&] { return PathExists(Path(name)); });
+  }
   std::string Read(const std::string& name) { return ReadFile(Path(name)).value_or("(no file)"); }
   std::string Log(const std::string& name) { return Read(absl::StrCat("logs/", name)); }
   // A process of a test, by the number that it wrote.

@@ -143,8 +143,9 @@ TEST_P(NodeTest, ALapsedLeaseIsToldAsSuch) {
 }
 
 TEST_P(NodeTest, ARenewalWithdrawsTheCheckpointRequest) {
-  auto start = node_.Shell("a", "trap 'exit 7' TERM; touch $DIR/ready; until test -e $SPILLWAY_NOTICE_FILE; do sleep 0.005; done; touch $DIR/asked;"
-                                "while test -e $SPILLWAY_NOTICE_FILE; do sleep 0.005; done; exit 3");
+  auto start = node_.Shell("a",
+                           "trap 'exit 7' TERM; touch $DIR/ready; until test -e $SPILLWAY_NOTICE_FILE; do sleep 0.005; done; touch $DIR/asked;"
+                           "while test -e $SPILLWAY_NOTICE_FILE; do sleep 0.005; done; exit 3");
   start.lease_bound = true;
   EXPECT_THAT(node_.Answer(node_.client().Start(start)), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no lease")));
   Renew(600'000);
@@ -226,7 +227,11 @@ TEST_P(NodeTest, HostilePeers) {
     EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     return fd;
   };
-  const std::vector<std::string> openings = {"x", std::string("\0", 1), std::string("\0garbage", 8), std::string("\0\x01\x02", 3), std::string(60'000, '\1'),
+  const std::vector<std::string> openings = {"x",
+                                             std::string("\0", 1),
+                                             std::string("\0garbage", 8),
+                                             std::string("\0\x01\x02", 3),
+                                             std::string(60'000, '\1'),
                                              std::string(1, '\0') + *frames::Encode(frames::ToSupervisor{1, frames::List{}})};
   for (const std::string& opening : openings) {
     const int fd = connect_raw();

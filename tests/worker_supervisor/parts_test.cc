@@ -1,8 +1,7 @@
 // The supervisor's pure parts: lease, event queue, job messages, journal; and the log file, with and without holes.
+#include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-
-#include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -110,7 +109,8 @@ TEST(EventQueue, FullBeforeAnEndHasNoRoom) {
 // ---- the job's messages ----
 
 TEST(JobMessage, Progress) {
-  ASSERT_OK_AND_ASSIGN(const JobMessage message, ParseJobMessage(R"({"type":"progress","step":120,"total":1000,"metrics":{"loss":1.9,"n":3,"nan":null},"x":[]})"));
+  ASSERT_OK_AND_ASSIGN(const JobMessage message,
+                       ParseJobMessage(R"({"type":"progress","step":120,"total":1000,"metrics":{"loss":1.9,"n":3,"nan":null},"x":[]})"));
   const auto& progress = std::get<frames::Progress>(message);
   EXPECT_EQ(progress.step, 120);
   EXPECT_EQ(progress.total, 1000);

@@ -13,17 +13,17 @@
 namespace spillway::devices {
 
 struct Device {
-  int index = 0;                    // in PCI order, the order of CUDA_DEVICE_ORDER=PCI_BUS_ID
-  std::string model;                // "H100", "A100", "RTX4090"
-  std::string full_name;            // as the driver says it
+  int index = 0;          // in PCI order, the order of CUDA_DEVICE_ORDER=PCI_BUS_ID
+  std::string model;      // "H100", "A100", "RTX4090"
+  std::string full_name;  // as the driver says it
   std::string uuid;
-  int64_t memory_bytes = 0;         // 0: unknown
+  int64_t memory_bytes = 0;  // 0: unknown
 };
 
 struct Detected {
   std::vector<Device> devices;
-  std::string source;               // "nvml", "proc", "none"
-  std::string note;                 // why a better source was not used; "" when there is nothing to say
+  std::string source;  // "nvml", "proc", "none"
+  std::string note;    // why a better source was not used; "" when there is nothing to say
 };
 
 Detected Detect();

@@ -11,7 +11,7 @@ namespace spillway::frames {
 struct End {
   EndCause cause = EndCause::kUnspecified;
   Initiator initiator = Initiator::kUnspecified;
-  std::string detail;               // one line for people
+  std::string detail;  // one line for people
   bool operator==(const End&) const = default;
 };
 

@@ -5,8 +5,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
-#include "base/text.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "worker/frames/wire.h"
 
 namespace spillway {
@@ -25,8 +25,22 @@ constexpr size_t kInventoryItemsMax = 8192;
 
 // Numbers of kinds and fields are the protocol: never reuse one.
 enum class Kind : uint8_t {
-  kHello = 1, kStart = 2, kRenew = 3, kNotice = 4, kStop = 5, kKill = 6, kList = 7, kAck = 8, kShutdown = 9,
-  kInventory = 65, kReply = 66, kStarted = 67, kProgress = 68, kCheckpoint = 69, kStopping = 70, kExited = 71,
+  kHello = 1,
+  kStart = 2,
+  kRenew = 3,
+  kNotice = 4,
+  kStop = 5,
+  kKill = 6,
+  kList = 7,
+  kAck = 8,
+  kShutdown = 9,
+  kInventory = 65,
+  kReply = 66,
+  kStarted = 67,
+  kProgress = 68,
+  kCheckpoint = 69,
+  kStopping = 70,
+  kExited = 71,
 };
 
 }  // namespace
@@ -166,8 +180,8 @@ absl::StatusOr<Kind> TakeHead(absl::string_view& bytes) {
   if (bytes.size() > limits::kSupervisorFrameBytesMax) return NotAFrame("too long");
   if (bytes.size() < 2) return NotAFrame("too short");
   if (bytes[0] != static_cast<char>(kProtocolVersion)) {
-    return absl::FailedPreconditionError(absl::StrCat("supervisor frame of format ", static_cast<int>(static_cast<uint8_t>(bytes[0])),
-                                                      "; this program speaks ", kProtocolVersion));
+    return absl::FailedPreconditionError(
+        absl::StrCat("supervisor frame of format ", static_cast<int>(static_cast<uint8_t>(bytes[0])), "; this program speaks ", kProtocolVersion));
   }
   const auto kind = static_cast<Kind>(bytes[1]);
   bytes.remove_prefix(2);
@@ -324,8 +338,10 @@ absl::Status Validate(const Start& start) {
   RETURN_IF_ERROR(CheckPath("socket_path", start.socket_path, 107));
   RETURN_IF_ERROR(CheckPath("notice_path", start.notice_path, 4095 - 16));
   if (start.stop_signal < 1 || start.stop_signal > 64) return Bad("stop_signal", "not a signal");
-  const std::pair<const char*, int64_t> counts[] = {{"grace_ms", start.grace_ms},         {"max_duration_ms", start.max_duration_ms},
-                                                    {"memory_bytes", start.memory_bytes}, {"pids_max", start.pids_max},
+  const std::pair<const char*, int64_t> counts[] = {{"grace_ms", start.grace_ms},
+                                                    {"max_duration_ms", start.max_duration_ms},
+                                                    {"memory_bytes", start.memory_bytes},
+                                                    {"pids_max", start.pids_max},
                                                     {"log_bytes_max", start.log_bytes_max}};
   for (const auto& [field, value] : counts) {
     if (value < 0 || value > int64_t{1} << 53) return Bad(field, absl::StrCat(value, " is out of range"));

@@ -21,8 +21,8 @@ absl::StatusOr<BaseUrl> ParseBaseUrl(const std::string& url) {
   return base;
 }
 
-absl::StatusOr<HttpAnswer> Fetch(const std::string& method, const BaseUrl& base, const std::string& path, const HttpHeaders& headers,
-                                 const std::string& body, int64_t timeout_ms) {
+absl::StatusOr<HttpAnswer> Fetch(const std::string& method, const BaseUrl& base, const std::string& path, const HttpHeaders& headers, const std::string& body,
+                                 int64_t timeout_ms) {
   httplib::Client client(base.origin);
   client.set_connection_timeout(timeout_ms / 1'000, timeout_ms % 1'000 * 1'000);
   client.set_read_timeout(timeout_ms / 1'000, timeout_ms % 1'000 * 1'000);

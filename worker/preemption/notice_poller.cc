@@ -16,12 +16,17 @@ PollerOptions Adjusted(PollerOptions options, const NoticeSource& source) {
 }  // namespace
 
 NoticePoller::NoticePoller(std::unique_ptr<NoticeSource> source, Clock* clock, PollerOptions options, OnNotice on_notice)
-    : clock_(clock), options_(Adjusted(options, *source)), on_notice_(std::move(on_notice)), source_(std::move(source)),
+    : clock_(clock),
+      options_(Adjusted(options, *source)),
+      on_notice_(std::move(on_notice)),
+      source_(std::move(source)),
       tracker_(source_->name(), source_->lead(), options.margin) {}
 
 NoticePoller::~NoticePoller() { Stop(); }
 
-void NoticePoller::Start() { thread_ = std::thread([this] { Loop(); }); }
+void NoticePoller::Start() {
+  thread_ = std::thread([this] { Loop(); });
+}
 
 void NoticePoller::Stop() {
   {

@@ -99,8 +99,7 @@ class AwsSource final : public SourceBase {
 
 class AlibabaSource final : public SourceBase {
  public:
-  AlibabaSource(BaseUrl base, const SourceOptions& options)
-      : SourceBase(kAlibaba, options), session_(std::move(base), "X-aliyun-ecs-metadata-token") {}
+  AlibabaSource(BaseUrl base, const SourceOptions& options) : SourceBase(kAlibaba, options), session_(std::move(base), "X-aliyun-ecs-metadata-token") {}
   absl::StatusOr<Reading> Poll() override { return session_.Get("/latest/meta-data/instance/spot/termination-time", ReadAlibaba); }
 
  private:
@@ -190,9 +189,9 @@ absl::StatusOr<std::unique_ptr<NoticeSource>> MakeNoticeSource(const std::string
     return std::unique_ptr<NoticeSource>(std::make_unique<FileSource>(options));
   }
   const std::string nearest = NearestName(name, NoticeSourceNames());
-  return absl::InvalidArgumentError(absl::StrCat("unknown notice source `", Printable(name), "`",
-                                                 nearest.empty() ? absl::StrCat("; known: ", absl::StrJoin(NoticeSourceNames(), ", "))
-                                                                 : absl::StrCat("; did you mean `", nearest, "`?")));
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown notice source `", Printable(name), "`",
+                   nearest.empty() ? absl::StrCat("; known: ", absl::StrJoin(NoticeSourceNames(), ", ")) : absl::StrCat("; did you mean `", nearest, "`?")));
 }
 
 }  // namespace spillway::preemption

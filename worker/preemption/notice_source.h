@@ -26,9 +26,9 @@ class NoticeSource {
 };
 
 struct SourceOptions {
-  std::string base_url;   // "" is the provider's own link-local address
-  std::string vm_name;    // azure: events of other machines of the set are passed over
-  std::string path;       // file: the file that appears
+  std::string base_url;       // "" is the provider's own link-local address
+  std::string vm_name;        // azure: events of other machines of the set are passed over
+  std::string path;           // file: the file that appears
   int64_t usual_lead_ms = 0;  // > 0 in place of the provider's usual lead (a GCP machine that asked for 120 s)
 };
 

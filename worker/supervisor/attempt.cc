@@ -44,8 +44,7 @@ std::string SignalName(int signal) {
 
 }  // namespace
 
-Attempt::Attempt(AttemptContext* context, frames::Start start, int64_t sequence)
-    : context_(context), start_(std::move(start)), sequence_(sequence) {
+Attempt::Attempt(AttemptContext* context, frames::Start start, int64_t sequence) : context_(context), start_(std::move(start)), sequence_(sequence) {
   socket_path_ = start_.socket_path.empty() ? absl::StrCat(context_->run_prefix, ".j", sequence_) : start_.socket_path;
   notice_path_ = start_.notice_path.empty() ? absl::StrCat(context_->run_prefix, ".n", sequence_) : start_.notice_path;
 }
@@ -133,11 +132,10 @@ absl::Status Attempt::OpenSocket() {
 
 void Attempt::ComposeEnvironment(std::vector<std::string>& env) const {
   const auto named = [](const std::string& pair, absl::string_view name) { return absl::StartsWith(pair, absl::StrCat(name, "=")); };
-  env.erase(std::remove_if(env.begin(), env.end(),
-                           [&](const std::string& pair) {
-                             return named(pair, "SPILLWAY_SOCKET") || named(pair, "SPILLWAY_NOTICE_FILE") || named(pair, kMarkName);
-                           }),
-            env.end());
+  env.erase(
+      std::remove_if(env.begin(), env.end(),
+                     [&](const std::string& pair) { return named(pair, "SPILLWAY_SOCKET") || named(pair, "SPILLWAY_NOTICE_FILE") || named(pair, kMarkName); }),
+      env.end());
   if (std::none_of(env.begin(), env.end(), [&](const std::string& pair) { return named(pair, "PATH"); })) {
     env.push_back("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
   }
@@ -272,9 +270,7 @@ void Attempt::PushProgress() {
   Emit(progress_);
 }
 
-void Attempt::Emit(decltype(frames::Event::what) what) {
-  context_->events->Push(frames::Event{0, ref(), context_->clock->NowSteadyMs(), std::move(what)});
-}
+void Attempt::Emit(decltype(frames::Event::what) what) { context_->events->Push(frames::Event{0, ref(), context_->clock->NowSteadyMs(), std::move(what)}); }
 
 // ---- stopping ----
 
@@ -291,7 +287,8 @@ void Attempt::RecordStop(const StopOrder& order) {
 bool Attempt::WriteNotice(const std::string& reason, int64_t kill_at_ms) {
   if (notice_shown_ms_ == kill_at_ms) return true;
   const int64_t left_ms = std::max<int64_t>(0, kill_at_ms - context_->clock->NowSteadyMs());
-  const nlohmann::json notice = {{"reason", reason}, {"deadline", FormatUtcMs(context_->clock->NowUtcMs() + left_ms)}, {"seconds_left", static_cast<double>(left_ms) / 1000}};
+  const nlohmann::json notice = {
+      {"reason", reason}, {"deadline", FormatUtcMs(context_->clock->NowUtcMs() + left_ms)}, {"seconds_left", static_cast<double>(left_ms) / 1000}};
   const absl::Status status = WriteFileAtomically(notice_path_, notice.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   if (!status.ok()) {
     LOG(ERROR) << key() << ": no notice file: " << status.ToString();
@@ -338,8 +335,8 @@ void Attempt::Stop(const StopOrder& order) {
   }
   if (!signalled_) {
     if (log_ != nullptr) {
-      log_->Note(absl::StrCat("stopping (", order.reason, order.detail.empty() ? "" : ": ", order.detail, "): ", SignalName(static_cast<int>(start_.stop_signal)),
-                              " now, SIGKILL in ", FormatDurationMs(kill_at_ms_ - now)));
+      log_->Note(absl::StrCat("stopping (", order.reason, order.detail.empty() ? "" : ": ", order.detail,
+                              "): ", SignalName(static_cast<int>(start_.stop_signal)), " now, SIGKILL in ", FormatDurationMs(kill_at_ms_ - now)));
     }
     SendStopSignal();
     frames::Stopping stopping;
@@ -485,7 +482,8 @@ void Attempt::OnTime(int64_t now_ms) {
   if (progress_waits_ && now_ms >= progress_at_ms_) PushProgress();
   if (timeout_at_ms_ != 0 && now_ms >= timeout_at_ms_) {
     timeout_at_ms_ = 0;
-    Stop({EndCause::kTimeout, Initiator::kJob, "timeout", absl::StrCat("ran for its max_duration of ", FormatDurationMs(start_.max_duration_ms)), now_ms + start_.grace_ms});
+    Stop({EndCause::kTimeout, Initiator::kJob, "timeout", absl::StrCat("ran for its max_duration of ", FormatDurationMs(start_.max_duration_ms)),
+          now_ms + start_.grace_ms});
   }
   if (kill_at_ms_ != 0 && now_ms >= kill_at_ms_) {
     if (log_ != nullptr) log_->Note("its grace is over: SIGKILL");
@@ -513,10 +511,10 @@ int64_t Attempt::NextDueMs() const {
 frames::InventoryItem Attempt::Item() const {
   frames::InventoryItem item;
   item.attempt = ref();
-  item.state = ended_                               ? AttemptState::kEnded
-               : signalled_ || facts_.killed        ? AttemptState::kStopping
-               : started_sent_                      ? AttemptState::kRunning
-                                                    : AttemptState::kStarting;
+  item.state = ended_                        ? AttemptState::kEnded
+               : signalled_ || facts_.killed ? AttemptState::kStopping
+               : started_sent_               ? AttemptState::kRunning
+                                             : AttemptState::kStarting;
   item.pid = std::max<pid_t>(main_shown_, 0);
   item.started_boottime_ms = facts_.started_boottime_ms;
   item.progress = progress_;

@@ -30,21 +30,21 @@ struct AttemptContext {
   EventLoop* loop = nullptr;
   EventQueue* events = nullptr;
   Journal* journal = nullptr;
-  CgroupPool* cgroups = nullptr;   // nullptr: under reapers
+  CgroupPool* cgroups = nullptr;  // nullptr: under reapers
   Clock* clock = nullptr;
   std::string home_id;
-  std::string run_prefix;          // of sockets and notice files that the worker leaves to us
-  std::function<void(Attempt*)> changed;          // its due time, pid or end may have changed
-  std::function<std::set<pid_t>()> strays;        // children of this process that are no attempt's: what a killed reaper left
+  std::string run_prefix;                   // of sockets and notice files that the worker leaves to us
+  std::function<void(Attempt*)> changed;    // its due time, pid or end may have changed
+  std::function<std::set<pid_t>()> strays;  // children of this process that are no attempt's: what a killed reaper left
   std::function<int64_t()> lease_end_ms;
 };
 
 struct StopOrder {
   EndCause cause = EndCause::kUnspecified;
   Initiator initiator = Initiator::kUnspecified;
-  std::string reason;              // one word, for the notice file
+  std::string reason;  // one word, for the notice file
   std::string detail;
-  int64_t kill_at_ms = 0;          // on CLOCK_BOOTTIME
+  int64_t kill_at_ms = 0;  // on CLOCK_BOOTTIME
 };
 
 class Attempt {
@@ -69,7 +69,7 @@ class Attempt {
   // `pid()` has ended: our child, which is the main process or its reaper.
   void OnChildExit(int status, const rusage& usage);
   void OnTime(int64_t now_ms);
-  int64_t NextDueMs() const;       // INT64_MAX: nothing
+  int64_t NextDueMs() const;  // INT64_MAX: nothing
 
   const frames::AttemptRef& ref() const { return start_.attempt; }
   const std::string& key() const { return start_.attempt.key; }
@@ -80,7 +80,7 @@ class Attempt {
   int64_t grace_ms() const { return start_.grace_ms; }
   frames::InventoryItem Item() const;
 
-  int64_t indexed_due_ms = 0;      // the supervisor's timer index and count of the living
+  int64_t indexed_due_ms = 0;  // the supervisor's timer index and count of the living
   bool counted_out = false;
 
  private:
@@ -107,35 +107,35 @@ class Attempt {
   void CloseFd(int& fd);
 
   AttemptContext* const context_;
-  frames::Start start_;            // argv and env are dropped once it runs
+  frames::Start start_;  // argv and env are dropped once it runs
   const int64_t sequence_;
   std::string socket_path_, notice_path_;
   std::unique_ptr<LogFile> log_;
   std::unique_ptr<Cgroup> cgroup_;
   int output_fd_ = -1, report_fd_ = -1, status_fd_ = -1, socket_fd_ = -1;
 
-  pid_t child_ = -1;               // until reaped
-  pid_t main_ = -1;                // until it ended; the child itself, or the reaper's child
-  pid_t main_shown_ = -1;          // the same, for people, also afterwards
-  bool runs_ = false;              // the exec went well
+  pid_t child_ = -1;       // until reaped
+  pid_t main_ = -1;        // until it ended; the child itself, or the reaper's child
+  pid_t main_shown_ = -1;  // the same, for people, also afterwards
+  bool runs_ = false;      // the exec went well
   bool started_sent_ = false;
   bool main_gone_ = false;
-  bool sweeping_ = false;          // the reaper was killed: its tree is looked for in /proc
+  bool sweeping_ = false;  // the reaper was killed: its tree is looked for in /proc
   int clean_looks_ = 0;
   bool ended_ = false;
 
   bool signalled_ = false;
   bool lease_requested_ = false;
-  int64_t kill_at_ms_ = 0;         // 0: none
-  int64_t notice_shown_ms_ = 0;    // the deadline that the notice file says; 0: there is no file
+  int64_t kill_at_ms_ = 0;       // 0: none
+  int64_t notice_shown_ms_ = 0;  // the deadline that the notice file says; 0: there is no file
   int64_t timeout_at_ms_ = 0;
-  int64_t look_at_ms_ = 0;         // look again whether the tree is gone, or kill again
+  int64_t look_at_ms_ = 0;  // look again whether the tree is gone, or kill again
   int64_t look_delay_ms_ = 1;
 
   frames::ExitFacts facts_;
   frames::Progress progress_;
   bool progress_waits_ = false;
-  int64_t progress_at_ms_ = 0;     // the next Progress event not before this
+  int64_t progress_at_ms_ = 0;  // the next Progress event not before this
 };
 
 }  // namespace spillway::supervisor

@@ -228,7 +228,8 @@ absl::Status CgroupPool::LockFolder() {
     lock_fd_ = open(parent_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock_fd_ < 0) continue;
     struct stat held, named;
-    if (flock(lock_fd_, LOCK_EX) == 0 && fstat(lock_fd_, &held) == 0 && stat(parent_.c_str(), &named) == 0 && held.st_ino == named.st_ino) return absl::OkStatus();
+    if (flock(lock_fd_, LOCK_EX) == 0 && fstat(lock_fd_, &held) == 0 && stat(parent_.c_str(), &named) == 0 && held.st_ino == named.st_ino)
+      return absl::OkStatus();
     close(lock_fd_);
     lock_fd_ = -1;
   }

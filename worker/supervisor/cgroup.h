@@ -14,7 +14,7 @@
 namespace spillway::supervisor {
 
 struct Limits {
-  int64_t memory_bytes = 0;        // 0: none
+  int64_t memory_bytes = 0;  // 0: none
   int64_t pids_max = 0;
 };
 
@@ -33,9 +33,9 @@ class Cgroup {
   bool memory_enforced() const { return memory_enforced_; }
   bool pids_enforced() const { return pids_enforced_; }
 
-  bool Populated() const;          // any process that is not a zombie, in it or below
+  bool Populated() const;  // any process that is not a zombie, in it or below
   std::vector<int64_t> Processes() const;
-  void Kill();                     // SIGKILL to all in it and below; ask Populated again afterwards
+  void Kill();  // SIGKILL to all in it and below; ask Populated again afterwards
   int64_t OutOfMemoryKills() const;
   int64_t MemoryPeakBytes() const;  // 0: unknown
 
@@ -45,21 +45,21 @@ class Cgroup {
   std::string path_;
   int folder_fd_ = -1;
   int events_fd_ = -1;
-  int kill_fd_ = -1;               // -1: the kernel has no cgroup.kill
+  int kill_fd_ = -1;  // -1: the kernel has no cgroup.kill
   std::vector<int> join_fds_;
   std::string memory_v1_, pids_v1_;  // "": none
   bool memory_v2_ = false;
   bool memory_enforced_ = false, pids_enforced_ = false;
   int64_t oom_kills_before_ = 0;
   bool clone_into_ = false;
-  bool killed_ = false;            // by cgroup.kill
+  bool killed_ = false;  // by cgroup.kill
 };
 
 class CgroupPool {
  public:
   // UNAVAILABLE when no cgroup2 mount is writable, with what was tried.
   static absl::StatusOr<std::unique_ptr<CgroupPool>> Open(const std::string& home_id);
-  ~CgroupPool();                   // removes the folders that are empty
+  ~CgroupPool();  // removes the folders that are empty
 
   absl::StatusOr<std::unique_ptr<Cgroup>> Take(const Limits& limits);
   // `cgroup` is not populated any more. One that was killed is not used again: Linux 6.14 and later kill whatever is cloned into it at birth
@@ -75,8 +75,8 @@ class CgroupPool {
   void Apply(const Limits& limits, Cgroup& cgroup);
   absl::Status LockFolder();
   absl::Status ProbeCloneInto();
-  std::string parent_;             // .../spillway-HOMEID
-  int lock_fd_ = -1;               // held as long as this supervisor lives
+  std::string parent_;               // .../spillway-HOMEID
+  int lock_fd_ = -1;                 // held as long as this supervisor lives
   std::string memory_v1_, pids_v1_;  // likewise, "" when not to be had
   bool memory_v2_ = false, pids_v2_ = false;
   bool clone_into_ = false;

@@ -34,8 +34,8 @@ bool Take(absl::string_view line, absl::string_view boot, std::vector<JournalEnt
   if (words[0] == "S") {
     JournalEntry entry;
     int64_t pid = 0, ticks = 0;
-    if (words.size() != 9 || !number(2, entry.attempt.id.job) || !number(3, entry.attempt.id.index) || !number(4, entry.attempt.id.number) ||
-        !number(5, pid) || !number(6, ticks)) {
+    if (words.size() != 9 || !number(2, entry.attempt.id.job) || !number(3, entry.attempt.id.index) || !number(4, entry.attempt.id.number) || !number(5, pid) ||
+        !number(6, ticks)) {
       return false;
     }
     entry.attempt.key = key;

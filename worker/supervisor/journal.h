@@ -25,7 +25,7 @@ struct JournalEntry {
   frames::AttemptRef attempt;
   std::vector<std::pair<int64_t, int64_t>> processes;  // (pid, start ticks); empty when another boot wrote it
   std::string cgroup;
-  std::optional<frames::Event> exited;                 // its end, when it was written
+  std::optional<frames::Event> exited;  // its end, when it was written
 };
 
 struct JournalContent {

@@ -172,9 +172,7 @@ std::string Describe(const LaunchFailure& failure, const frames::Start& start, b
     case LaunchFailure::kLimits: return absl::StrCat("cannot set a resource limit: ", why);
     case LaunchFailure::kDescriptors: return absl::StrCat("cannot set up its descriptors: ", why);
     case LaunchFailure::kFork: return absl::StrCat("cannot fork: ", why);
-    case LaunchFailure::kFolder:
-      *is_jobs = true;
-      return absl::StrCat("cannot enter the folder ", Printable(start.cwd), ": ", why);
+    case LaunchFailure::kFolder: *is_jobs = true; return absl::StrCat("cannot enter the folder ", Printable(start.cwd), ": ", why);
     default:
       *is_jobs = failure.error != ENOMEM && failure.error != EMFILE && failure.error != ENFILE && failure.error != EIO && failure.error != EAGAIN;
       return absl::StrCat("exec ", Printable(start.argv.empty() ? "" : start.argv[0]), ": ", why,

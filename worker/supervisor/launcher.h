@@ -37,14 +37,14 @@ struct LaunchFailure {
 struct ReaperRecord {
   enum Kind : int { kMain = 1, kEnded, kGone };
   int kind = 0;
-  int value = 0;                   // kMain: its pid; kEnded: its wait status; kGone: how many processes outlived it and were killed
-  rusage usage = {};               // kEnded
+  int value = 0;      // kMain: its pid; kEnded: its wait status; kGone: how many processes outlived it and were killed
+  rusage usage = {};  // kEnded
 };
 
 struct Launched {
-  pid_t pid = -1;                  // our child: the main process, or the reaper
+  pid_t pid = -1;  // our child: the main process, or the reaper
   int report_fd = -1;
-  int status_fd = -1;              // of the reaper, else -1
+  int status_fd = -1;  // of the reaper, else -1
 };
 
 absl::StatusOr<Launched> Launch(const LaunchPlan& plan);

@@ -8,7 +8,7 @@
 namespace spillway::supervisor {
 
 enum class LeaseStage {
-  kNone,        // never granted, or taken away: nothing lease-bound may run
+  kNone,  // never granted, or taken away: nothing lease-bound may run
   kHeld,
   kCheckpoint,  // notice files say "lease"
   kTerm,        // stop signals
@@ -26,7 +26,7 @@ class Lease {
   // When StageAt next changes; INT64_MAX when it will not.
   int64_t NextChangeMs(int64_t now_ms) const;
 
-  int64_t end_ms() const { return end_ms_; }    // 0: none
+  int64_t end_ms() const { return end_ms_; }  // 0: none
   int64_t kill_ms() const { return kill_ms_; }
 
  private:

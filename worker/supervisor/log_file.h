@@ -14,8 +14,8 @@ namespace spillway::supervisor {
 class LogFile {
  public:
   struct Options {
-    int64_t limit_bytes = 0;       // at least 64 KiB; smaller is raised to that
-    bool punch_holes = true;       // false acts as on a file system that cannot: the tail is held in memory until Close
+    int64_t limit_bytes = 0;  // at least 64 KiB; smaller is raised to that
+    bool punch_holes = true;  // false acts as on a file system that cannot: the tail is held in memory until Close
   };
   // Appends to what is there already. Parent folders are created.
   static absl::StatusOr<std::unique_ptr<LogFile>> Open(const std::string& path, Options options);
@@ -39,12 +39,12 @@ class LogFile {
 
   int fd_;
   int64_t end_;
-  int64_t tail_ = 0;               // where the tail begins; the head's end while there is no gap
+  int64_t tail_ = 0;  // where the tail begins; the head's end while there is no gap
   Options options_;
-  bool in_memory_ = false;         // holes cannot be made: `ring_` holds the newest bytes
+  bool in_memory_ = false;  // holes cannot be made: `ring_` holds the newest bytes
   std::string ring_;
   bool at_line_start_ = true;
-  int64_t lost_ = 0;               // since the last time that writing worked
+  int64_t lost_ = 0;  // since the last time that writing worked
   std::string error_;
 };
 

@@ -24,15 +24,15 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "worker/supervisor/process_tree.h"
 #include "worker/supervisor/recovery.h"
 #include "worker/supervisor/server.h"
-#include "worker/supervisor/process_tree.h"
 
 namespace spillway::supervisor {
 namespace {
 
 constexpr int kExitUsage = 2;
-constexpr int kExitOwned = 3;      // another supervisor owns this home
+constexpr int kExitOwned = 3;  // another supervisor owns this home
 constexpr int64_t kLeftoversTimeoutMs = 10'000;
 constexpr rlim_t kOpenFilesMax = 65'536;
 
@@ -100,7 +100,8 @@ absl::Status LockHome(const std::string& home) {
     return ErrnoStatus(error, absl::StrCat("cannot lock ", path));
   }
   const std::string text = absl::StrCat(getpid(), "\n");
-  if (ftruncate(fd, 0) != 0 || pwrite(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) return ErrnoStatus(errno, absl::StrCat("cannot write ", path));
+  if (ftruncate(fd, 0) != 0 || pwrite(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+    return ErrnoStatus(errno, absl::StrCat("cannot write ", path));
   return absl::OkStatus();  // the descriptor stays open as long as the process lives
 }
 

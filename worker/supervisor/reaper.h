@@ -10,9 +10,9 @@
 namespace spillway::supervisor {
 
 struct ReaperPipes {
-  int report_fd;                   // the child's; closed here
-  int status_fd;                   // ReaperRecords
-  int output_fd;                   // the child's; closed here
+  int report_fd;  // the child's; closed here
+  int status_fd;  // ReaperRecords
+  int output_fd;  // the child's; closed here
   pid_t parent;
 };
 

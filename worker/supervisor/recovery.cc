@@ -48,7 +48,8 @@ absl::Status KillLeftovers(const JournalContent& journal, const std::string& hom
     clean_looks = found.empty() && empty ? clean_looks + 1 : 0;
     if (clean_looks == 2) return absl::OkStatus();
     if (clock.NowSteadyMs() >= deadline) {
-      return absl::DeadlineExceededError(absl::StrCat("leftovers of an earlier life would not die", found.empty() ? "" : absl::StrCat(", process ", *found.begin())));
+      return absl::DeadlineExceededError(
+          absl::StrCat("leftovers of an earlier life would not die", found.empty() ? "" : absl::StrCat(", process ", *found.begin())));
     }
     const timespec pause = {0, 2'000'000};
     nanosleep(&pause, nullptr);

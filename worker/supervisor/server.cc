@@ -19,7 +19,7 @@ namespace spillway::supervisor {
 namespace {
 
 constexpr size_t kConnectionsMax = 16;
-constexpr size_t kOutboxMax = 256;       // frames; beyond it nothing more is read from this peer
+constexpr size_t kOutboxMax = 256;  // frames; beyond it nothing more is read from this peer
 constexpr int kPacketsPerTurn = 64;
 
 }  // namespace

@@ -22,7 +22,7 @@ class Server {
  public:
   // Replaces what is at `socket_path`: the caller holds the home's lock. Mode 0600.
   static absl::StatusOr<std::unique_ptr<Server>> Listen(const std::string& socket_path, EventLoop* loop, EventQueue* events, Supervisor* supervisor);
-  ~Server();                       // the path is removed
+  ~Server();  // the path is removed
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
@@ -35,12 +35,12 @@ class Server {
     int fd = -1;
     uint64_t id = 0;
     bool greeted = false;
-    bool closing = false;          // once the outbox is empty
+    bool closing = false;  // once the outbox is empty
     uint32_t watching = 0;
     frames::PacketJoiner joiner;
     std::deque<std::string> outbox;  // whole frames
-    size_t offset = 0;             // into the first
-    uint64_t cursor = 0;           // the last event put into the outbox
+    size_t offset = 0;               // into the first
+    uint64_t cursor = 0;             // the last event put into the outbox
   };
 
   Server(std::string path, int fd, EventLoop* loop, EventQueue* events, Supervisor* supervisor)
@@ -50,7 +50,7 @@ class Server {
   bool Receive(Connection& connection);  // false: close it
   bool Handle(Connection& connection, frames::ToSupervisor command);
   void Send(Connection& connection, const frames::FromSupervisor& frame);
-  bool Write(Connection& connection);    // false: close it
+  bool Write(Connection& connection);  // false: close it
   void Close(uint64_t id);
 
   const std::string path_;
@@ -60,7 +60,7 @@ class Server {
   Supervisor* const supervisor_;
   std::map<uint64_t, Connection> connections_;
   uint64_t next_id_ = 1;
-  uint64_t worker_ = 0;            // the connection that gets events; 0: none
+  uint64_t worker_ = 0;  // the connection that gets events; 0: none
 };
 
 }  // namespace spillway::supervisor

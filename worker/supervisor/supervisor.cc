@@ -111,7 +111,8 @@ absl::Status Supervisor::Start(frames::Start start) {
   if (start.lease_bound) {
     const LeaseStage stage = lease_.StageAt(now);
     if (stage != LeaseStage::kHeld) {
-      return absl::FailedPreconditionError(stage == LeaseStage::kNone ? "this node holds no lease; renew first" : "this node's lease is about to end; renew first");
+      return absl::FailedPreconditionError(stage == LeaseStage::kNone ? "this node holds no lease; renew first"
+                                                                      : "this node's lease is about to end; renew first");
     }
   }
   auto attempt = std::make_unique<Attempt>(&context_, std::move(start), next_sequence_++);
@@ -148,7 +149,8 @@ absl::Status Supervisor::Kill(const frames::Kill& kill) {
 absl::Status Supervisor::Notice(const frames::Notice& notice) {
   if (notice.deadline_boottime_ms <= 0) return absl::InvalidArgumentError("notice.deadline_boottime_ms: required");
   notice_until_ms_ = notice.deadline_boottime_ms;
-  const StopOrder order{EndCause::kPreempted, notice.initiator, notice.reason.empty() ? "notice" : Word(notice.reason), "the node will be taken", notice.deadline_boottime_ms};
+  const StopOrder order{EndCause::kPreempted, notice.initiator, notice.reason.empty() ? "notice" : Word(notice.reason), "the node will be taken",
+                        notice.deadline_boottime_ms};
   const std::vector<Attempt*> living = Living();
   for (Attempt* attempt : living) attempt->ShowNotice(order);
   for (Attempt* attempt : living) attempt->Stop(order);

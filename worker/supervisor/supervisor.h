@@ -23,7 +23,7 @@ struct SupervisorParts {
   EventLoop* loop;
   EventQueue* events;
   Journal* journal;
-  CgroupPool* cgroups;             // nullptr: under reapers
+  CgroupPool* cgroups;  // nullptr: under reapers
   Clock* clock;
   std::string home_id;
   std::string run_prefix;
@@ -72,7 +72,7 @@ class Supervisor {
   int64_t next_sequence_ = 1;
   Lease lease_;
   LeaseStage applied_stage_ = LeaseStage::kNone;  // no lease-bound attempt starts after kHeld, so once a stage is enough
-  int64_t notice_until_ms_ = 0;    // no new attempt before this: the node is to be taken then
+  int64_t notice_until_ms_ = 0;                   // no new attempt before this: the node is to be taken then
   bool leaving_ = false;
 };
 

@@ -50,7 +50,8 @@ std::string DefaultSocketPath(const std::string& home) {
   const std::string name = absl::StrFormat("%012x", hash & 0xffffffffffffu);
   const std::string user = geteuid() == 0 ? "" : absl::StrCat("-", geteuid());
   const char* temporary = getenv("TMPDIR");
-  for (const std::string& root : {absl::StrCat("/run/spillway", user), absl::StrCat(temporary == nullptr ? "/tmp" : temporary, "/spillway", user), absl::StrCat("/tmp/spillway", user)}) {
+  for (const std::string& root :
+       {absl::StrCat("/run/spillway", user), absl::StrCat(temporary == nullptr ? "/tmp" : temporary, "/spillway", user), absl::StrCat("/tmp/spillway", user)}) {
     const std::string folder = JoinPath(root, name);
     if (folder.size() < 90 && MakeDirectories(folder, 0700).ok() && access(folder.c_str(), W_OK) == 0) return JoinPath(folder, "s");
   }
@@ -99,7 +100,8 @@ absl::StatusOr<frames::Inventory> SupervisorClient::Connect() {
     if (options_.program == "-") return status;
     if (clock_.NowSteadyMs() >= deadline) {
       const std::string words = LastWords(JoinPath(options_.home, "supervisor.log"));
-      return absl::DeadlineExceededError(absl::StrCat("no supervisor at ", options_.socket_path, ": ", status.message(), words.empty() ? "" : "; it said: ", words));
+      return absl::DeadlineExceededError(
+          absl::StrCat("no supervisor at ", options_.socket_path, ": ", status.message(), words.empty() ? "" : "; it said: ", words));
     }
     // One that ended is started again: it may have lost a race against one that was just leaving.
     if (!started || ReapStarted()) {
@@ -114,7 +116,8 @@ absl::StatusOr<frames::Inventory> SupervisorClient::Connect() {
 absl::Status SupervisorClient::TryConnect() {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  if (options_.socket_path.size() >= sizeof address.sun_path) return absl::InvalidArgumentError(absl::StrCat("socket path longer than 107 bytes: ", options_.socket_path));
+  if (options_.socket_path.size() >= sizeof address.sun_path)
+    return absl::InvalidArgumentError(absl::StrCat("socket path longer than 107 bytes: ", options_.socket_path));
   memcpy(address.sun_path, options_.socket_path.c_str(), options_.socket_path.size() + 1);
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return ErrnoStatus(errno, "cannot make a socket");

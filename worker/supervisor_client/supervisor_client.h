@@ -21,9 +21,9 @@
 namespace spillway::supervisor {
 
 struct ClientOptions {
-  std::string home;                 // the node's folder: supervisor.journal, supervisor.pid; created when absent
-  std::string socket_path;          // at most 107 bytes; "" uses DefaultSocketPath(home)
-  std::string program;              // "" uses spillway-supervisor beside this executable; "-" never starts one
+  std::string home;         // the node's folder: supervisor.journal, supervisor.pid; created when absent
+  std::string socket_path;  // at most 107 bytes; "" uses DefaultSocketPath(home)
+  std::string program;      // "" uses spillway-supervisor beside this executable; "-" never starts one
   std::vector<std::string> extra_args;
   std::string client = "spillway-worker";
   int64_t start_timeout_ms = 20'000;  // from spawn to the first Inventory (it may have leftovers to kill)
@@ -36,7 +36,7 @@ std::string DefaultSocketPath(const std::string& home);
 class SupervisorClient {
  public:
   explicit SupervisorClient(ClientOptions options);
-  ~SupervisorClient();              // the supervisor and its attempts live on
+  ~SupervisorClient();  // the supervisor and its attempts live on
   SupervisorClient(const SupervisorClient&) = delete;
   SupervisorClient& operator=(const SupervisorClient&) = delete;
 
@@ -70,7 +70,7 @@ class SupervisorClient {
   absl::StatusOr<frames::Inventory> Greet(int64_t deadline_ms);
   absl::StatusOr<std::optional<frames::FromSupervisor>> ReceiveRaw(int64_t timeout_ms);
   absl::Status StartSupervisor();
-  bool ReapStarted();               // true when the supervisor that this object started has ended
+  bool ReapStarted();  // true when the supervisor that this object started has ended
   void Disconnect();
 
   ClientOptions options_;

@@ -22,12 +22,8 @@ struct Candidate {
   int64_t price_micros_per_hour;
 };
 
-Candidate Of(const Node& node) {
-  return {node.capacity, node.market, node.provider, node.zone, node.region, &node.name, node.price_micros_per_hour};
-}
-Candidate Of(const Offer& offer) {
-  return {offer.capacity, offer.market, offer.provider, offer.zone, offer.region, nullptr, offer.price_micros_per_hour};
-}
+Candidate Of(const Node& node) { return {node.capacity, node.market, node.provider, node.zone, node.region, &node.name, node.price_micros_per_hour}; }
+Candidate Of(const Offer& offer) { return {offer.capacity, offer.market, offer.provider, offer.zone, offer.region, nullptr, offer.price_micros_per_hour}; }
 
 bool ModelMatches(const Shape& shape, const std::string& model) {
   return shape.gpu_models.empty() ||
@@ -57,8 +53,7 @@ uint32_t MisfitsOf(const Shape& shape, const Candidate& candidate) {
   add(!Allowed(shape.zones, candidate.zone), kMisfitZone);
   add(!Allowed(shape.providers, candidate.provider), kMisfitProvider);
   add(!shape.node_names.empty() && (candidate.node_name == nullptr || !shape.node_names.contains(*candidate.node_name)), kMisfitNodeName);
-  add(shape.max_price_micros_per_hour > 0 && candidate.market != Market::kReserved &&
-          candidate.price_micros_per_hour > shape.max_price_micros_per_hour,
+  add(shape.max_price_micros_per_hour > 0 && candidate.market != Market::kReserved && candidate.price_micros_per_hour > shape.max_price_micros_per_hour,
       kMisfitPrice);
   return misfits;
 }
@@ -75,10 +70,10 @@ std::string Describe(uint32_t misfits, const Shape& shape, const Candidate& cand
   };
   add(kMisfitGpuCount, absl::StrCat("has ", has.gpu_count, " GPUs, ", shape.gpu_count, " needed"));
   add(kMisfitGpuModel, absl::StrCat("its GPUs are ", Or(has.gpu_model, "of no known model"), ", not ", absl::StrJoin(shape.gpu_models, " or ")));
-  add(kMisfitGpuMemory, absl::StrCat("its GPUs have ", FormatBytes(has.gpu_memory_bytes), " each, ",
-                                     has.gpu_memory_bytes < shape.gpu_memory_bytes_min
-                                         ? absl::StrCat(FormatBytes(shape.gpu_memory_bytes_min), " needed")
-                                         : absl::StrCat("at most ", FormatBytes(shape.gpu_memory_bytes_max), " wanted")));
+  add(kMisfitGpuMemory,
+      absl::StrCat("its GPUs have ", FormatBytes(has.gpu_memory_bytes), " each, ",
+                   has.gpu_memory_bytes < shape.gpu_memory_bytes_min ? absl::StrCat(FormatBytes(shape.gpu_memory_bytes_min), " needed")
+                                                                     : absl::StrCat("at most ", FormatBytes(shape.gpu_memory_bytes_max), " wanted")));
   add(kMisfitCpu, absl::StrCat("has ", Cpus(has.cpu_milli), " cpus, ", Cpus(shape.cpu_milli), " needed"));
   add(kMisfitMemory, absl::StrCat("has ", FormatBytes(has.memory_bytes), " memory, ", FormatBytes(shape.memory_bytes), " needed"));
   add(kMisfitDisk, absl::StrCat("has ", FormatBytes(has.disk_bytes), " disk, ", FormatBytes(shape.disk_bytes), " needed"));
@@ -88,8 +83,8 @@ std::string Describe(uint32_t misfits, const Shape& shape, const Candidate& cand
   add(kMisfitZone, absl::StrCat("its zone, ", Or(candidate.zone, "(none)"), ", is not among placement.zones"));
   add(kMisfitProvider, absl::StrCat("its provider, ", candidate.provider, ", is not among placement.providers"));
   add(kMisfitNodeName, "its name is not among placement.nodes");
-  add(kMisfitPrice, absl::StrCat("costs ", FormatMicros(candidate.price_micros_per_hour), " per hour, at most ",
-                                 FormatMicros(shape.max_price_micros_per_hour), " allowed"));
+  add(kMisfitPrice,
+      absl::StrCat("costs ", FormatMicros(candidate.price_micros_per_hour), " per hour, at most ", FormatMicros(shape.max_price_micros_per_hour), " allowed"));
   return absl::StrJoin(parts, "; ");
 }
 
@@ -105,7 +100,8 @@ std::string DescribeNeed(const Shape& shape) {
   if (shape.gpu_count > 0) {
     std::string gpu = absl::StrCat(shape.gpu_count, " x ", shape.gpu_models.empty() ? "any GPU" : absl::StrJoin(shape.gpu_models, "|"));
     if (shape.gpu_memory_bytes_min > 0) absl::StrAppend(&gpu, " with at least ", FormatBytes(shape.gpu_memory_bytes_min));
-    if (shape.gpu_memory_bytes_max > 0) absl::StrAppend(&gpu, shape.gpu_memory_bytes_min > 0 ? " and" : " with", " at most ", FormatBytes(shape.gpu_memory_bytes_max));
+    if (shape.gpu_memory_bytes_max > 0)
+      absl::StrAppend(&gpu, shape.gpu_memory_bytes_min > 0 ? " and" : " with", " at most ", FormatBytes(shape.gpu_memory_bytes_max));
     parts.push_back(std::move(gpu));
   }
   parts.push_back(absl::StrCat(Cpus(shape.cpu_milli), " cpus"));

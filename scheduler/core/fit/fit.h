@@ -24,8 +24,7 @@ enum Misfit : uint32_t {
   kMisfitNodeName = 1u << 11,
   kMisfitPrice = 1u << 12,
 };
-inline constexpr uint32_t kMisfitsOfHardware =
-    kMisfitGpuModel | kMisfitGpuCount | kMisfitGpuMemory | kMisfitCpu | kMisfitMemory | kMisfitDisk;
+inline constexpr uint32_t kMisfitsOfHardware = kMisfitGpuModel | kMisfitGpuCount | kMisfitGpuMemory | kMisfitCpu | kMisfitMemory | kMisfitDisk;
 
 // 0 when it fits. Reserved machines are paid for whatever they do: the price limit does not count there.
 uint32_t Misfits(const Shape& shape, const Node& node);

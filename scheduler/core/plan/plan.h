@@ -17,20 +17,20 @@ struct Plan {
   const int64_t now_ms;
 
   std::vector<Command> commands;
-  int64_t candidates_left;        // step budget: pairs of task and node looked at
-  std::set<TaskId> placed;        // by this cycle
-  std::set<NodeId> wanted;        // nodes that this cycle gave work, or counts on for a waiting task
-  std::set<NodeId> leaving;       // nodes that this cycle ends
-  std::set<AttemptId> fenced;     // attempts that this cycle ends
-  std::map<NodeId, Room> rooms;   // free room where this cycle has looked
+  int64_t candidates_left;       // step budget: pairs of task and node looked at
+  std::set<TaskId> placed;       // by this cycle
+  std::set<NodeId> wanted;       // nodes that this cycle gave work, or counts on for a waiting task
+  std::set<NodeId> leaving;      // nodes that this cycle ends
+  std::set<AttemptId> fenced;    // attempts that this cycle ends
+  std::map<NodeId, Room> rooms;  // free room where this cycle has looked
 };
 Room* RoomIn(Plan* plan, const Node& node);
 
 // The steps, in the order in which Decide runs them.
-void ExpireNodes(Plan* plan);     // silence, lapsed leases, boots that never end
-void DrainNoticed(Plan* plan);    // stop what runs on machines that will be taken; let go of those that are empty
-void PlaceTasks(Plan* plan);      // on reserved nodes first, then on burst nodes that already bill
-void RequestNodes(Plan* plan);    // for what fits nowhere, unless a node that is coming will hold it
+void ExpireNodes(Plan* plan);   // silence, lapsed leases, boots that never end
+void DrainNoticed(Plan* plan);  // stop what runs on machines that will be taken; let go of those that are empty
+void PlaceTasks(Plan* plan);    // on reserved nodes first, then on burst nodes that already bill
+void RequestNodes(Plan* plan);  // for what fits nowhere, unless a node that is coming will hold it
 void ReleaseIdle(Plan* plan);
 void ForgetOld(Plan* plan);
 

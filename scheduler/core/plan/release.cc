@@ -8,8 +8,8 @@
 namespace spillway::core {
 namespace {
 
-constexpr int64_t kCoarseIncrementMs = 2 * 60'000;   // from here on an increment that is paid anyway is worth waiting in
-constexpr int64_t kBeforeIncrementMs = 60'000;       // let go this long before the next one begins
+constexpr int64_t kCoarseIncrementMs = 2 * 60'000;  // from here on an increment that is paid anyway is worth waiting in
+constexpr int64_t kBeforeIncrementMs = 60'000;      // let go this long before the next one begins
 
 }  // namespace
 

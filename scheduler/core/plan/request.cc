@@ -13,7 +13,7 @@ namespace spillway::core {
 namespace {
 
 struct Coming {
-  const Node* node = nullptr;    // null: an offer that this cycle asks for
+  const Node* node = nullptr;  // null: an offer that this cycle asks for
   const Offer* offer = nullptr;
   Room room;
 };
@@ -24,8 +24,8 @@ class Requester {
     for (const auto& [id, node] : plan->state.nodes) {
       if (plan->leaving.contains(id) || node.cordoned || node.notice_deadline_ms != 0) continue;
       const bool boots = node.state == NodeState::kRequested || node.state == NodeState::kBooting;
-      const bool reconnects = TakesWork(node) && !Reachable(node, plan->soft, plan->policy, plan->now_ms) &&
-                              plan->now_ms - HeardMs(node, plan->soft) <= plan->policy.silence_ms;
+      const bool reconnects =
+          TakesWork(node) && !Reachable(node, plan->soft, plan->policy, plan->now_ms) && plan->now_ms - HeardMs(node, plan->soft) <= plan->policy.silence_ms;
       if (boots || reconnects) coming_.push_back({&node, nullptr, RoomOn(plan->state, node)});
     }
   }

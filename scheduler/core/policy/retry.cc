@@ -71,9 +71,7 @@ RetryOutcome AfterEnd(const RetryInput& input) {
       out.next = TaskState::kQueued;
       count = out.checkpointed_in_vain;
       break;
-    case Account::kPreemption:
-      out.next = Exceeded(++out.preempted, input.policy.preempted) ? TaskState::kFailed : TaskState::kQueued;
-      break;
+    case Account::kPreemption: out.next = Exceeded(++out.preempted, input.policy.preempted) ? TaskState::kFailed : TaskState::kQueued; break;
     case Account::kNodeFault:
       count = ++out.node_faults;
       budget = input.policy.node_fault;

@@ -17,7 +17,7 @@ enum class Account {
   kMove,        // we or the user moved it: costs nothing
   kNodeFault,
   kUserError,
-  kFinal,       // FAILED whatever the budget
+  kFinal,  // FAILED whatever the budget
   kCancelled,
 };
 Account AccountOf(EndCause cause, Initiator initiator);
@@ -27,9 +27,9 @@ struct RetryInput {
   Initiator initiator = Initiator::kUnspecified;
   RetryPolicy policy;
   bool cancel_requested = false;
-  bool newer_checkpoint = false;  // this attempt committed a checkpoint newer than what it started from
+  bool newer_checkpoint = false;                                                      // this attempt committed a checkpoint newer than what it started from
   int64_t preempted = 0, node_faults = 0, user_errors = 0, checkpointed_in_vain = 0;  // before this end
-  int64_t backoff_ms = 0;         // the first; doubles up to limits::kRetryBackoffMsMax
+  int64_t backoff_ms = 0;                                                             // the first; doubles up to limits::kRetryBackoffMsMax
 };
 struct RetryOutcome {
   EndCause cause = EndCause::kUnspecified;  // CHECKPOINTED too often without a checkpoint is USER_ERROR

@@ -31,7 +31,7 @@ class Queue {
  private:
   using Key = State::Indexes::QueueKey;
   struct Head {
-    Key key;                                 // of the task that is next; its index may lie past the key in the index
+    Key key;  // of the task that is next; its index may lie past the key in the index
     std::set<Key>::const_iterator at, end;
   };
   void Push(int64_t shape_id, const Head& head);

@@ -82,7 +82,7 @@ class Local final : public Provider {
  private:
   std::string NodesFolder() const { return JoinPath(surroundings_.home, "nodes"); }
   std::string HomeOf(const std::string& node) const { return JoinPath(NodesFolder(), absl::StrCat(name_, "-", node)); }
-  absl::StatusOr<std::map<std::string, std::string>> OurHomes() const;   // node name -> home
+  absl::StatusOr<std::map<std::string, std::string>> OurHomes() const;  // node name -> home
   absl::Status StartWorker(const std::string& node, const std::string& home);
   // Workers that ended while this process lives would stay zombies.
   void ReapChildren();
@@ -91,7 +91,7 @@ class Local final : public Provider {
   const int64_t nodes_;
   const Surroundings surroundings_;
   core::Capacity capacity_;
-  std::set<pid_t> children_;   // started in this life, not yet reaped
+  std::set<pid_t> children_;  // started in this life, not yet reaped
 };
 
 // What lives of a node. A worker that has just been started has no pid file of its own yet.
@@ -152,9 +152,23 @@ absl::Status Local::StartWorker(const std::string& node, const std::string& home
                                                : absl::StrCat("gpu=", capacity_.gpu_model, ":", capacity_.gpu_count, ":", capacity_.gpu_memory_bytes,
                                                               capacity_.gpu_simulated ? ":simulated" : ""));
   SpawnOptions spawn;
-  spawn.argv = {JoinPath(surroundings_.program_folder, "spillway-worker"), "--home", home, "--server", surroundings_.worker_address,
-                "--token-file", surroundings_.worker_token_file, "--node-name", node, "--provider", name_, "--instance-id", node,
-                "--market", "reserved", "--resources", absl::StrJoin(resources, ",")};
+  spawn.argv = {JoinPath(surroundings_.program_folder, "spillway-worker"),
+                "--home",
+                home,
+                "--server",
+                surroundings_.worker_address,
+                "--token-file",
+                surroundings_.worker_token_file,
+                "--node-name",
+                node,
+                "--provider",
+                name_,
+                "--instance-id",
+                node,
+                "--market",
+                "reserved",
+                "--resources",
+                absl::StrJoin(resources, ",")};
   spawn.stdout_path = JoinPath(home, "worker.log");
   spawn.stderr_path = spawn.stdout_path;
   spawn.new_session = true;
@@ -195,7 +209,8 @@ absl::StatusOr<core::InstanceListing> Local::List() {
     // Told once: from then on its absence says the same, and its place is free.
     if (!alive.any()) RETURN_IF_ERROR(RemoveTree(home));
     if (alive.supervisor && !alive.worker) {
-      if (const absl::Status status = StartWorker(node, home); !status.ok()) LOG(WARNING) << "cannot start the worker of " << node << " again: " << status.message();
+      if (const absl::Status status = StartWorker(node, home); !status.ok())
+        LOG(WARNING) << "cannot start the worker of " << node << " again: " << status.message();
     }
   }
   return listing;
@@ -210,7 +225,8 @@ void Local::ReapChildren() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Provider>> MakeLocal(const v1::ProviderConfig& config, const Surroundings& surroundings) {
-  if (config.nodes() < 1) return absl::InvalidArgumentError(absl::StrCat("provider ", config.name(), ": nodes must say how many workers may be started (at least 1)"));
+  if (config.nodes() < 1)
+    return absl::InvalidArgumentError(absl::StrCat("provider ", config.name(), ": nodes must say how many workers may be started (at least 1)"));
   return std::make_unique<Local>(config, surroundings);
 }
 

@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr time_t kConnectSeconds = 2;
-constexpr time_t kReadSeconds = 15;        // a termination may wait for the machine to die
+constexpr time_t kReadSeconds = 15;  // a termination may wait for the machine to die
 constexpr int kPageSize = 1'000;
 constexpr int kPagesMax = 1'000;
 constexpr size_t kAnswerBytesMax = 16u << 20;
@@ -141,15 +141,13 @@ absl::StatusOr<std::vector<core::Offer>> Playground::ListOffers() {
 }
 
 absl::StatusOr<std::string> Playground::Create(const engine::CreateOrder& order) {
-  const Json body = {{"client_token", order.client_token},
-                     {"offer", order.offer.name},
-                     {"name", order.node.name},
-                     {"tags", {{"cluster", surroundings_.cluster_uuid}}},
-                     {"worker",
-                      {{"server", surroundings_.worker_address},
-                       {"token_file", surroundings_.worker_token_file},
-                       {"node_name", order.node.name},
-                       {"provider", name_}}}};
+  const Json body = {
+      {"client_token", order.client_token},
+      {"offer", order.offer.name},
+      {"name", order.node.name},
+      {"tags", {{"cluster", surroundings_.cluster_uuid}}},
+      {"worker",
+       {{"server", surroundings_.worker_address}, {"token_file", surroundings_.worker_token_file}, {"node_name", order.node.name}, {"provider", name_}}}};
   ASSIGN_OR_RETURN(const Json answer, Call("POST", "/v1/instances", body));
   const std::string id = Text(answer, "id");
   if (id.empty()) return absl::UnavailableError("the cloud answered a creation without an id");
@@ -198,14 +196,16 @@ absl::StatusOr<core::InstanceListing> Playground::List() {
 
 absl::StatusOr<std::unique_ptr<Provider>> MakePlayground(const v1::ProviderConfig& config, const Surroundings& surroundings) {
   absl::string_view rest = config.url();
-  if (!absl::ConsumePrefix(&rest, "http://")) return absl::InvalidArgumentError(absl::StrCat("provider ", config.name(), ": url must be http://HOST:PORT, not ", Printable(config.url())));
+  if (!absl::ConsumePrefix(&rest, "http://"))
+    return absl::InvalidArgumentError(absl::StrCat("provider ", config.name(), ": url must be http://HOST:PORT, not ", Printable(config.url())));
   rest = absl::StripSuffix(rest, "/");
   const size_t colon = rest.rfind(':');
   int port = 0;
   if (colon == absl::string_view::npos || !absl::SimpleAtoi(rest.substr(colon + 1), &port) || port < 1 || port > 65'535) {
     return absl::InvalidArgumentError(absl::StrCat("provider ", config.name(), ": url must be http://HOST:PORT, not ", Printable(config.url())));
   }
-  if (config.token_file().empty()) return absl::InvalidArgumentError(absl::StrCat("provider ", config.name(), ": token_file is missing: the playground writes HOME/playground.token"));
+  if (config.token_file().empty())
+    return absl::InvalidArgumentError(absl::StrCat("provider ", config.name(), ": token_file is missing: the playground writes HOME/playground.token"));
   return std::make_unique<Playground>(config.name(), std::string(rest.substr(0, colon)), port, ExpandHome(config.token_file()), surroundings);
 }
 

@@ -15,7 +15,9 @@ class Static final : public Provider {
     return absl::InvalidArgumentError(absl::StrCat("provider ", name_, " is static: its nodes register themselves"));
   }
   absl::Status Terminate(const engine::TerminateOrder& order) override { return absl::OkStatus(); }
-  absl::StatusOr<core::InstanceListing> List() override { return absl::FailedPreconditionError(absl::StrCat("provider ", name_, " is static: it has no listing")); }
+  absl::StatusOr<core::InstanceListing> List() override {
+    return absl::FailedPreconditionError(absl::StrCat("provider ", name_, " is static: it has no listing"));
+  }
 
  private:
   const std::string name_;
