@@ -1,7 +1,6 @@
 #include "scheduler/rpc/call.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/text.h"
 
 namespace spillway::rpc {
@@ -44,12 +43,17 @@ grpc::Status RefuseWithViolations(grpc::CallbackServerContext* context, const st
     bytes = more;
   }
   context->AddTrailingMetadata("spillway-violations-bin", bytes);
-  std::vector<std::string> lines;
+  // The text is cut between two of them, so that it can say how many it leaves out.
+  std::string text;
+  size_t told = 0;
   for (const spec::Violation& violation : fitting) {
-    lines.push_back(violation.field_path.empty() ? violation.message : absl::StrCat(violation.field_path, ": ", violation.message));
+    const std::string line = violation.field_path.empty() ? violation.message : absl::StrCat(violation.field_path, ": ", violation.message);
+    if (told > 0 && text.size() + line.size() > kMessageBytesMax - 50) break;
+    absl::StrAppend(&text, told == 0 ? "" : "; ", line);
+    ++told;
   }
-  if (fitting.size() < violations.size()) lines.push_back(absl::StrCat("and ", violations.size() - fitting.size(), " more"));
-  return ToGrpc(absl::InvalidArgumentError(absl::StrJoin(lines, "; ")));
+  if (told < violations.size()) absl::StrAppend(&text, "; and ", violations.size() - told, " more");
+  return ToGrpc(absl::InvalidArgumentError(text));
 }
 
 void SuggestRetry(grpc::CallbackServerContext* context, int64_t retry_after_ms) {

@@ -39,7 +39,8 @@ inline std::string PlaygroundProgram() { return JoinPath(getenv("SPILLWAY_BIN"),
 // Processes alive whose environment has this entry.
 inline std::vector<pid_t> ProcessesWith(const std::string& entry) {
   std::vector<pid_t> out;
-  for (const std::string& name : ListDirectory("/proc").value()) {
+  const std::vector<std::string> names = ListDirectory("/proc").value();
+  for (const std::string& name : names) {
     const pid_t pid = atoi(name.c_str());
     if (pid <= 0) continue;
     absl::StatusOr<std::string> environment = ReadFile(absl::StrCat("/proc/", name, "/environ"), 4 << 20);

@@ -303,15 +303,19 @@ TEST_F(JobServiceTest, EveryTaskCanSayHowItStands) {
   EXPECT_THAT(StatusOf(daemon.jobs->Explain(absent, request, &response)), StatusIs(Code::kNotFound, HasSubstr("its tasks are 0 to 0")));
 }
 
-TEST_F(JobServiceTest, WhatWasAnsweredIsThereAfterARestart) {
-  ASSERT_OK(TrySubmit(SubmitOf({MakeSpec("kept")}, "request-1")));
-  daemon.Stop();
-  Daemon again(folder.path());
-  EXPECT_EQ(GetJob(again, 1).name(), "kept");
-  v1::SubmitResponse response;
-  Call call;
-  ASSERT_OK(StatusOf(again.jobs->Submit(call, SubmitOf({MakeSpec("kept")}, "request-1"), &response)));
-  EXPECT_TRUE(response.repeated_request());
+TEST(Restart, WhatWasAnsweredIsThereAgain) {
+  TemporaryFolder folder;
+  for (const bool again : {false, true}) {
+    Daemon daemon(folder.path());
+    if (again) {
+      EXPECT_EQ(GetJob(daemon, 1).name(), "kept");
+    }
+    v1::SubmitResponse response;
+    Call call;
+    ASSERT_OK(StatusOf(daemon.jobs->Submit(call, SubmitOf({MakeSpec("kept")}, "request-1"), &response)));
+    EXPECT_EQ(response.repeated_request(), again);
+    EXPECT_THAT(response.job_ids(), ElementsAre(1));
+  }
 }
 
 TEST_F(JobServiceTest, WithAFullDiskNothingIsAcceptedNothingIsLostAndTheServerStillStops) {

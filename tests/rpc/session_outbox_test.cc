@@ -119,7 +119,7 @@ TEST(SessionOutbox, ASpecLargerThanAFrameGoesAlone) {
 }
 
 TEST(SessionOutbox, AWelcomeThatIsTooLargeTellsTheRestLaterAndWantsItLater) {
-  Fixture f(2'000);
+  Fixture f(1'500);
   f.spec_bytes = 900;
   engine::WelcomeOrder order;
   order.node = 1;

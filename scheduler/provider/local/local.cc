@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <optional>
 #include <set>
@@ -17,6 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -26,28 +28,89 @@
 namespace spillway::provider {
 namespace {
 
-// In the node's home. The marker: made by this provider, for this cluster (client token and provider, a line each). The other: the newest worker started.
+// In the node's home. The marker: made by this provider, for this cluster (client token and provider, a line each). Then the newest worker started, and
+// whether its end was ordered: from then on nothing is started there.
 constexpr char kMarker[] = "local.node";
 constexpr char kStarted[] = "local.pid";
+constexpr char kEnding[] = "local.ending";
+constexpr int64_t kWorkerEndsWithinMs = 15'000;
 constexpr size_t kSmallFileBytesMax = 4'096;
 constexpr size_t kLogBytesMax = 64u << 20;
 constexpr int64_t kDefaultCpuMilli = 1'000;
 constexpr int64_t kDefaultMemoryBytes = 1LL << 30;
 
-// The process that a pid file names, as long as it is that program for that home: a pid may have been reused.
-std::optional<pid_t> Running(const std::string& home, const char* pid_file, const char* program) {
-  const absl::StatusOr<std::string> text = ReadFile(JoinPath(home, pid_file), kSmallFileBytesMax);
-  if (!text.ok()) return std::nullopt;
-  pid_t pid = 0;
-  if (!absl::SimpleAtoi(text->substr(0, text->find_first_of(" \n")), &pid) || pid <= 1) return std::nullopt;
-  const absl::StatusOr<std::string> command = ReadFile(absl::StrCat("/proc/", pid, "/cmdline"), 64u << 10);
-  if (!command.ok()) return std::nullopt;
-  const std::vector<std::string> argv = absl::StrSplit(*command, '\0');
-  if (!absl::EndsWith(argv[0], program) || std::find(argv.begin(), argv.end(), home) == argv.end()) return std::nullopt;
+// False is proof: no such process, another one of that number, or a zombie. What cannot be told (no descriptor left to read /proc with) is an error.
+absl::StatusOr<bool> Lives(pid_t pid, int64_t start_ticks) {
+  if (ProcessAlive(pid, start_ticks)) return true;
   const absl::StatusOr<int64_t> ticks = ProcessStartTicks(pid);
-  if (!ticks.ok() || !ProcessAlive(pid, *ticks)) return std::nullopt;
-  return pid;
+  if (ticks.ok() || (kill(pid, 0) != 0 && errno == ESRCH)) return false;
+  return ticks.status();
 }
+
+// A process that was looked for. Neither pid nor `perhaps` is proof that it is gone.
+struct Seen {
+  std::optional<pid_t> pid;  // it lives, and is who it should be
+  bool perhaps = false;      // something lives under its number that shows no command line: it is leaving, or becoming another program. Nobody to signal
+  bool lives() const { return pid.has_value() || perhaps; }
+};
+
+// The process that a pid file names, as long as it is that program for that home: a pid may have been reused.
+absl::StatusOr<Seen> Running(const std::string& home, const char* pid_file, const char* program) {
+  const Seen gone;
+  const absl::StatusOr<std::string> text = ReadFile(JoinPath(home, pid_file), kSmallFileBytesMax);
+  if (absl::IsNotFound(text.status())) return gone;
+  RETURN_IF_ERROR(text.status());
+  pid_t pid = 0;
+  if (!absl::SimpleAtoi(text->substr(0, text->find_first_of(" \n")), &pid) || pid <= 1) return gone;
+  const absl::StatusOr<int64_t> ticks = ProcessStartTicks(pid);
+  if (!ticks.ok() && kill(pid, 0) != 0 && errno == ESRCH) return gone;
+  RETURN_IF_ERROR(ticks.status());
+  const absl::StatusOr<std::string> command = ReadFile(absl::StrCat("/proc/", pid, "/cmdline"), 64u << 10);
+  ASSIGN_OR_RETURN(const bool lives, Lives(pid, *ticks));
+  if (!lives) return gone;
+  RETURN_IF_ERROR(command.status());
+  if (command->empty()) return Seen{std::nullopt, true};
+  const std::vector<std::string> argv = absl::StrSplit(*command, '\0');
+  if (!absl::EndsWith(argv[0], program) || std::find(argv.begin(), argv.end(), home) == argv.end()) return gone;
+  return Seen{pid, false};
+}
+
+// The worker that was started last, from the moment it was: before it has written a pid file, before it shows its own command line.
+absl::StatusOr<std::string> NameOf(pid_t pid) {
+  ASSIGN_OR_RETURN(const int64_t ticks, ProcessStartTicks(pid));
+  ASSIGN_OR_RETURN(const std::string boot, ReadFile("/proc/sys/kernel/random/boot_id", kSmallFileBytesMax));
+  return absl::StrCat(pid, " ", ticks, " ", boot);
+}
+absl::StatusOr<Seen> Started(const std::string& home) {
+  const Seen gone;
+  const absl::StatusOr<std::string> name = ReadFile(JoinPath(home, kStarted), kSmallFileBytesMax);
+  if (absl::IsNotFound(name.status())) return gone;
+  RETURN_IF_ERROR(name.status());
+  const std::vector<std::string> words = absl::StrSplit(*name, ' ');
+  pid_t pid = 0;
+  int64_t ticks = 0;
+  if (words.size() != 3 || !absl::SimpleAtoi(words[0], &pid) || pid <= 1 || !absl::SimpleAtoi(words[1], &ticks)) return gone;
+  ASSIGN_OR_RETURN(const std::string boot, ReadFile("/proc/sys/kernel/random/boot_id", kSmallFileBytesMax));
+  ASSIGN_OR_RETURN(const bool lives, Lives(pid, ticks));
+  if (!lives || words[2] != boot) return gone;
+  return Seen{pid, false};
+}
+
+// What lives of a node.
+struct Alive {
+  Seen worker, supervisor;
+  bool any() const { return worker.lives() || supervisor.lives(); }
+  // The worker is looked at first: the supervisor that it may start meanwhile is then still seen.
+  static absl::StatusOr<Alive> Look(const std::string& home) {
+    Alive alive;
+    ASSIGN_OR_RETURN(alive.worker, Started(home));
+    if (!alive.worker.lives()) {
+      ASSIGN_OR_RETURN(alive.worker, Running(home, "worker.pid", "spillway-worker"));
+    }
+    ASSIGN_OR_RETURN(alive.supervisor, Running(home, "supervisor.pid", "spillway-supervisor"));
+    return alive;
+  }
+};
 
 // Why a worker ended is the last thing it said.
 std::string LastLine(const std::string& path) {
@@ -91,17 +154,9 @@ class Local final : public Provider {
   const int64_t nodes_;
   const Surroundings surroundings_;
   core::Capacity capacity_;
-  std::set<pid_t> children_;  // started in this life, not yet reaped
-};
-
-// What lives of a node. A worker that has just been started has no pid file of its own yet.
-struct Alive {
-  std::optional<pid_t> worker, supervisor;
-  explicit Alive(const std::string& home)
-      : worker(Running(home, "worker.pid", "spillway-worker")), supervisor(Running(home, "supervisor.pid", "spillway-supervisor")) {
-    if (!worker) worker = Running(home, kStarted, "spillway-worker");
-  }
-  bool any() const { return worker.has_value() || supervisor.has_value(); }
+  RealClock clock_;
+  std::set<pid_t> children_;                        // started in this life, not yet reaped
+  std::map<std::string, int64_t> ending_since_ms_;  // node -> when its end was first ordered in this life
 };
 
 absl::StatusOr<std::vector<core::Offer>> Local::ListOffers() {
@@ -140,7 +195,8 @@ absl::StatusOr<std::string> Local::Create(const engine::CreateOrder& order) {
     RETURN_IF_ERROR(MakeDirectories(home, 0700));
     RETURN_IF_ERROR(WriteFileDurably(JoinPath(home, kMarker), absl::StrCat(order.client_token, "\n", name_, "\n"), 0600));
   }
-  if (!Alive(home).worker) RETURN_IF_ERROR(StartWorker(order.node.name, home));
+  ASSIGN_OR_RETURN(const Alive alive, Alive::Look(home));
+  if (!alive.worker.lives()) RETURN_IF_ERROR(StartWorker(order.node.name, home));
   return order.node.name;
 }
 
@@ -174,18 +230,26 @@ absl::Status Local::StartWorker(const std::string& node, const std::string& home
   spawn.new_session = true;
   ASSIGN_OR_RETURN(const pid_t pid, Spawn(spawn));
   children_.insert(pid);
-  return WriteFileAtomically(JoinPath(home, kStarted), absl::StrCat(pid, "\n"), 0600);
+  ASSIGN_OR_RETURN(const std::string name, NameOf(pid));
+  return WriteFileAtomically(JoinPath(home, kStarted), name, 0600);
 }
 
-// The worker first, so that it starts nothing more; then the supervisor, which ends its attempts and leaves. The listing shows when both are gone.
+// The worker first, so that it starts nothing more; when it is gone the supervisor, which ends its attempts and leaves. The caller asks again until the
+// listing shows that both are gone.
 absl::Status Local::Terminate(const engine::TerminateOrder& order) {
   ReapChildren();
   ASSIGN_OR_RETURN(const auto homes, OurHomes());
   const auto found = homes.find(order.name);
   if (found == homes.end()) return absl::OkStatus();
-  const Alive alive(found->second);
-  if (alive.worker) kill(*alive.worker, SIGTERM);
-  if (alive.supervisor) kill(*alive.supervisor, SIGTERM);
+  const std::string& home = found->second;
+  if (!PathExists(JoinPath(home, kEnding))) RETURN_IF_ERROR(WriteFileDurably(JoinPath(home, kEnding), "", 0600));
+  const int64_t now_ms = clock_.NowSteadyMs(), since_ms = ending_since_ms_.emplace(order.name, now_ms).first->second;
+  ASSIGN_OR_RETURN(const Alive alive, Alive::Look(home));
+  if (alive.worker.pid) {
+    kill(*alive.worker.pid, now_ms - since_ms > kWorkerEndsWithinMs ? SIGKILL : SIGTERM);
+  } else if (alive.supervisor.pid && !alive.worker.perhaps) {
+    kill(*alive.supervisor.pid, SIGTERM);
+  }
   return absl::OkStatus();
 }
 
@@ -195,7 +259,7 @@ absl::StatusOr<core::InstanceListing> Local::List() {
   listing.provider = name_;
   ASSIGN_OR_RETURN(const auto homes, OurHomes());
   for (const auto& [node, home] : homes) {
-    const Alive alive(home);
+    ASSIGN_OR_RETURN(const Alive alive, Alive::Look(home));
     core::InstanceListing::Instance instance;
     instance.instance_id = instance.name = node;
     instance.alive = alive.any();
@@ -207,8 +271,11 @@ absl::StatusOr<core::InstanceListing> Local::List() {
     }
     listing.instances.push_back(std::move(instance));
     // Told once: from then on its absence says the same, and its place is free.
-    if (!alive.any()) RETURN_IF_ERROR(RemoveTree(home));
-    if (alive.supervisor && !alive.worker) {
+    if (!alive.any()) {
+      ending_since_ms_.erase(node);
+      RETURN_IF_ERROR(RemoveTree(home));
+    }
+    if (alive.supervisor.pid && !alive.worker.lives() && !PathExists(JoinPath(home, kEnding))) {
       if (const absl::Status status = StartWorker(node, home); !status.ok())
         LOG(WARNING) << "cannot start the worker of " << node << " again: " << status.message();
     }

@@ -2,8 +2,10 @@
 
 #include <httplib.h>
 
+#include <deque>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -24,6 +26,7 @@ constexpr time_t kConnectSeconds = 2;
 constexpr time_t kReadSeconds = 15;  // a termination may wait for the machine to die
 constexpr int kPageSize = 1'000;
 constexpr int kPagesMax = 1'000;
+constexpr size_t kEndedKept = 1'000;
 constexpr size_t kAnswerBytesMax = 16u << 20;
 constexpr size_t kTokenBytesMax = 4'096;
 
@@ -102,11 +105,18 @@ class Playground final : public Provider {
   // A fresh connection a call: the runner calls seldom, and the cloud may have been restarted between two calls.
   absl::StatusOr<Json> Call(const std::string& method, const std::string& path, const std::optional<Json>& body = std::nullopt);
   absl::StatusOr<std::string> FindByName(const std::string& node_name);
+  // Our instances in this state; "" all that the cloud remembers.
+  absl::StatusOr<std::vector<core::InstanceListing::Instance>> ListState(const std::string& state);
 
   const std::string name_, host_;
   const int port_;
   const std::string token_file_;
   const Surroundings surroundings_;
+
+  // A cloud remembers everything that ever was. It is asked for that once; later for what is alive, and about each instance that no longer is.
+  bool listed_all_ = false;
+  std::set<std::string> alive_;                        // ids, as of the last listing, and what was made since
+  std::deque<core::InstanceListing::Instance> ended_;  // the newest kEndedKept, told in every listing
 };
 
 absl::StatusOr<Json> Playground::Call(const std::string& method, const std::string& path, const std::optional<Json>& body) {
@@ -151,6 +161,7 @@ absl::StatusOr<std::string> Playground::Create(const engine::CreateOrder& order)
   ASSIGN_OR_RETURN(const Json answer, Call("POST", "/v1/instances", body));
   const std::string id = Text(answer, "id");
   if (id.empty()) return absl::UnavailableError("the cloud answered a creation without an id");
+  alive_.insert(id);
   return id;
 }
 
@@ -169,27 +180,64 @@ absl::Status Playground::Terminate(const engine::TerminateOrder& order) {
 }
 
 absl::StatusOr<std::string> Playground::FindByName(const std::string& node_name) {
-  ASSIGN_OR_RETURN(const core::InstanceListing listing, List());
-  for (const core::InstanceListing::Instance& instance : listing.instances) {
+  ASSIGN_OR_RETURN(const std::vector<core::InstanceListing::Instance> living, ListState("alive"));
+  for (const core::InstanceListing::Instance& instance : living) {
     if (instance.name == node_name && instance.alive) return instance.instance_id;
   }
   return absl::NotFoundError(absl::StrCat("no living instance is called ", node_name));
 }
 
+absl::StatusOr<std::vector<core::InstanceListing::Instance>> Playground::ListState(const std::string& state) {
+  std::vector<core::InstanceListing::Instance> instances;
+  std::string token;
+  for (int page = 0; page < kPagesMax; ++page) {
+    ASSIGN_OR_RETURN(const Json answer,
+                     Call("GET", absl::StrCat("/v1/instances?page_size=", kPageSize, "&tag.cluster=", surroundings_.cluster_uuid,
+                                              state.empty() ? "" : absl::StrCat("&state=", state), token.empty() ? "" : absl::StrCat("&page_token=", token))));
+    for (const Json& json : answer.value("instances", Json::array())) {
+      if (json.is_object()) instances.push_back(InstanceOf(json));
+    }
+    token = Text(answer, "next_page_token");
+    if (token.empty()) return instances;
+  }
+  return absl::UnavailableError("the cloud's listing does not end");
+}
+
 absl::StatusOr<core::InstanceListing> Playground::List() {
   core::InstanceListing listing;
   listing.provider = name_;
-  std::string token;
-  for (int page = 0; page < kPagesMax; ++page) {
-    ASSIGN_OR_RETURN(const Json answer, Call("GET", absl::StrCat("/v1/instances?page_size=", kPageSize, "&tag.cluster=", surroundings_.cluster_uuid,
-                                                                 token.empty() ? "" : absl::StrCat("&page_token=", token))));
-    for (const Json& json : answer.value("instances", Json::array())) {
-      if (json.is_object()) listing.instances.push_back(InstanceOf(json));
+  ASSIGN_OR_RETURN(const std::vector<core::InstanceListing::Instance> found, ListState(listed_all_ ? "alive" : ""));
+  std::set<std::string> missing = std::move(alive_);
+  alive_.clear();
+  for (const core::InstanceListing::Instance& instance : found) {
+    missing.erase(instance.instance_id);
+    if (!instance.alive) {
+      ended_.push_back(instance);
+      continue;
     }
-    token = Text(answer, "next_page_token");
-    if (token.empty()) return listing;
+    alive_.insert(instance.instance_id);
+    listing.instances.push_back(instance);
   }
-  return absl::UnavailableError("the cloud's listing does not end");
+  listed_all_ = true;
+  // How it ended, and the final bill. What could not be asked is asked next time.
+  absl::Status status;
+  for (const std::string& id : missing) {
+    const absl::StatusOr<Json> answer = status.ok() ? Call("GET", absl::StrCat("/v1/instances/", id)) : absl::StatusOr<Json>(status);
+    if (absl::IsNotFound(answer.status())) continue;  // forgotten: its absence is its end
+    if (!answer.ok()) {
+      status = answer.status();
+      alive_.insert(id);
+      continue;
+    }
+    const core::InstanceListing::Instance instance = InstanceOf(*answer);
+    if (instance.alive) alive_.insert(id);
+    if (instance.alive) listing.instances.push_back(instance);
+    if (!instance.alive) ended_.push_back(instance);
+  }
+  RETURN_IF_ERROR(status);
+  listing.instances.insert(listing.instances.end(), ended_.begin(), ended_.end());
+  while (ended_.size() > kEndedKept) ended_.pop_front();
+  return listing;
 }
 
 }  // namespace
