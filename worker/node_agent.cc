@@ -24,6 +24,7 @@ namespace spillway::worker {
 namespace {
 
 constexpr int64_t kSupervisorRetryMs = 1'000;
+constexpr int64_t kMendEveryMs = 1'000;
 constexpr int kSupervisorFramesPerTurn = 512;
 constexpr int64_t kFlushMs = 1'000;
 constexpr int64_t kShutdownReplyMs = 2'000;
@@ -104,6 +105,7 @@ absl::StatusOr<int> NodeAgent::Run() {
       drain_at_ms_ = LeaseKeeper::kNever;
       Handle(DrainAndExit{limits::kStopGraceMs});
     }
+    if (!reports_->whole() && now >= mend_at_ms_) ReportLogWritten(reports_->Mend());
     if (now >= logic_->NextWakeMs()) Handle(Tick{});
   }
   link_->Flush(kFlushMs);
@@ -135,7 +137,11 @@ absl::Status NodeAgent::ConnectSupervisor() {
   ASSIGN_OR_RETURN(const frames::Inventory inventory, supervisor_.Connect());
   LOG(INFO) << "supervisor " << inventory.pid << ", boot " << inventory.boot_id << ", " << inventory.items.size() << " attempts";
   supervisor_retry_at_ms_ = 0;
+  supervisor_since_ms_ = clock_.NowSteadyMs();
   starts_.clear();
+  // Numbers of events mean something within one life of the supervisor.
+  if (supervisor_boot_ != inventory.boot_id) ack_waits_ = 0;
+  supervisor_boot_ = inventory.boot_id;
   if (!std::exchange(folders_checked_, true)) RemoveForeignFolders(inventory);
   Handle(inventory);
   return absl::OkStatus();
@@ -143,7 +149,9 @@ absl::Status NodeAgent::ConnectSupervisor() {
 
 void NodeAgent::LoseSupervisor(const absl::Status& why) {
   LOG(WARNING) << "no supervisor: " << why.message();
-  supervisor_retry_at_ms_ = clock_.NowSteadyMs() + kSupervisorRetryMs;
+  // A successor at once, since what the dead one left is still running; one that does not stay is not started in a hurry again.
+  const int64_t now = clock_.NowSteadyMs();
+  supervisor_retry_at_ms_ = now - supervisor_since_ms_ >= kSupervisorRetryMs ? now : now + kSupervisorRetryMs;
 }
 
 // Folders of attempts that ended while no worker was here to clean up.
@@ -163,6 +171,7 @@ void NodeAgent::RemoveForeignFolders(const frames::Inventory& inventory) {
 void NodeAgent::WaitForSomething() {
   int64_t until = std::min(logic_->NextWakeMs(), drain_at_ms_);
   if (supervisor_retry_at_ms_ > 0) until = std::min(until, supervisor_retry_at_ms_);
+  if (!reports_->whole()) until = std::min(until, mend_at_ms_);
   const int64_t left = std::clamp<int64_t>(until == LeaseKeeper::kNever ? 60'000 : until - clock_.NowSteadyMs(), 0, 60'000);
   pollfd ready[3] = {{wake_fd_, POLLIN, 0}, {supervisor_retry_at_ms_ > 0 ? -1 : supervisor_.fd(), POLLIN, 0}, {options_.signal_fd, POLLIN, 0}};
   // A connection that broke while sending has no descriptor any more: Receive says why.
@@ -313,7 +322,10 @@ void NodeAgent::CarryOut(KillAttempt& out) {
 
 void NodeAgent::CarryOut(NoticeAttempts& out) { Sent(supervisor_.Notice(out.notice).status(), "notice"); }
 void NodeAgent::CarryOut(RenewLease& out) { Sent(supervisor_.Renew(out.renew), "lease"); }
-void NodeAgent::CarryOut(AckEvents& out) { Sent(supervisor_.Ack(out.number), "ack"); }
+void NodeAgent::CarryOut(AckEvents& out) {
+  ack_waits_ = out.number;
+  AckWhatIsSaved();
+}
 
 void NodeAgent::CarryOut(CheckCheckpoint& out) {
   examiner_->Do([this, root = CheckpointRoot(), question = std::move(out)] { Post(Answer(root, question)); });
@@ -323,9 +335,9 @@ void NodeAgent::CarryOut(ScanCheckpoints& out) {
 }
 
 void NodeAgent::CarryOut(SaveReports& out) {
-  ReportLogFailed(out.anew ? reports_->Replace({out.boot_id, out.acked, std::move(out.reports)}) : reports_->Append(out.reports));
+  ReportLogWritten(out.anew ? reports_->Replace({out.boot_id, out.acked, std::move(out.reports)}) : reports_->Append(out.reports));
 }
-void NodeAgent::CarryOut(SaveReportAck& out) { ReportLogFailed(reports_->Acked(out.seq)); }
+void NodeAgent::CarryOut(SaveReportAck& out) { ReportLogWritten(reports_->Acked(out.seq)); }
 
 void NodeAgent::CarryOut(SaveNode& out) {
   const NodeIdentity identity{out.cluster_uuid, out.node_id, out.store_url};
@@ -377,11 +389,20 @@ void NodeAgent::Sent(const absl::Status& status, absl::string_view what) {
   if (!status.ok() && !absl::IsUnavailable(status)) LOG(WARNING) << "cannot give the supervisor a " << what << ": " << status.message();
 }
 
-// The reports go out all the same; only a worker killed right now would lose their numbers. Said once a minute.
-void NodeAgent::ReportLogFailed(const absl::Status& status) {
-  if (status.ok() || clock_.NowSteadyMs() - report_log_warned_ms_ < 60'000) return;
-  report_log_warned_ms_ = clock_.NowSteadyMs();
-  LOG(WARNING) << "reports are not saved: " << status.message();
+// The reports go out all the same, and what they follow from stays with the supervisor: a worker killed right now loses their numbers, not what they
+// say. Said once a minute.
+void NodeAgent::ReportLogWritten(const absl::Status& status) {
+  if (status.ok()) return AckWhatIsSaved();
+  const int64_t now = clock_.NowSteadyMs();
+  mend_at_ms_ = now + kMendEveryMs;
+  if (report_log_warned_ms_ != 0 && now - report_log_warned_ms_ < 60'000) return;
+  report_log_warned_ms_ = now;
+  LOG(WARNING) << "reports are not saved, trying again: " << status.message();
+}
+
+void NodeAgent::AckWhatIsSaved() {
+  if (ack_waits_ == 0 || !reports_->whole()) return;
+  Sent(supervisor_.Ack(std::exchange(ack_waits_, 0)), "ack");
 }
 
 }  // namespace spillway::worker

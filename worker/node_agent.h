@@ -87,7 +87,8 @@ class NodeAgent {
   std::string CheckpointRoot() const;
   // Logs what a command to the supervisor came to: a lost connection is noticed, and repaired, where it is read.
   void Sent(const absl::Status& status, absl::string_view what);
-  void ReportLogFailed(const absl::Status& status);
+  void ReportLogWritten(const absl::Status& status);
+  void AckWhatIsSaved();
 
   const AgentOptions options_;
   NodeHome* const home_;
@@ -98,11 +99,15 @@ class NodeAgent {
   std::unique_ptr<SessionLogic> logic_;
   supervisor::SupervisorClient supervisor_;
   int64_t supervisor_retry_at_ms_ = 0;  // > 0: not connected
+  int64_t supervisor_since_ms_ = 0;     // connected
+  std::string supervisor_boot_;
+  uint64_t ack_waits_ = 0;  // events that the supervisor may forget once the report log is whole; 0: none
   bool folders_checked_ = false;
   std::map<uint64_t, AttemptId> starts_;  // START requests without their reply
   // Attempts that are being staged, with the commands that came meanwhile and must follow their START.
   std::map<AttemptId, std::vector<std::variant<frames::Stop, frames::Kill>>> staging_;
   int64_t report_log_warned_ms_ = 0;
+  int64_t mend_at_ms_ = 0;  // while the report log is not whole
   bool draining_ = false;
   int64_t drain_at_ms_ = LeaseKeeper::kNever;
   std::optional<int> exit_code_;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "base/subprocess.h"
 #include "base/text.h"
@@ -32,7 +33,14 @@ absl::StatusOr<NodeHome> NodeHome::Open(const std::string& path) {
   }
   NodeHome home(path, fd);
   ASSIGN_OR_RETURN(const int64_t start_ticks, ProcessStartTicks(getpid()));
-  RETURN_IF_ERROR(WriteFileAtomically(pid_file, absl::StrCat(getpid(), " ", start_ticks, "\n"), 0644));
+  const absl::Status named = WriteFileAtomically(pid_file, absl::StrCat(getpid(), " ", start_ticks, "\n"), 0644);
+  // The file only names the owner of the lock; a full disk must not keep a node from its running jobs. The one before is named no more.
+  if (absl::IsResourceExhausted(named)) {
+    LOG(WARNING) << named.message();
+    unlink(pid_file.c_str());
+  } else if (!named.ok()) {
+    return named;
+  }
   return home;
 }
 

@@ -108,12 +108,14 @@ absl::StatusOr<ReportLog> ReportLog::Open(const std::string& path, SavedReports*
     return text.status();
   }
   *saved = log.kept_;
-  RETURN_IF_ERROR(log.Replace(log.kept_));  // without what was torn
+  // Without what was torn. What stands there is readable all the same, and this node's jobs must not wait for somebody to clean up its disk.
+  const absl::Status clean = log.Replace(log.kept_);
+  if (!clean.ok() && !absl::IsResourceExhausted(clean)) return clean;
   return log;
 }
 
 ReportLog::ReportLog(ReportLog&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), bytes_(other.bytes_), kept_(std::move(other.kept_)) {}
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), bytes_(other.bytes_), whole_(other.whole_), kept_(std::move(other.kept_)) {}
 
 ReportLog::~ReportLog() {
   if (fd_ >= 0) close(fd_);
@@ -128,11 +130,16 @@ absl::Status ReportLog::Append(const std::vector<Report>& reports) {
 
 absl::Status ReportLog::Replace(SavedReports saved) {
   kept_ = std::move(saved);
+  whole_ = false;
   std::string lines = Line({{"boot", kept_.boot_id}, {"acked", kept_.acked}});
   for (const Report& report : kept_.unacked) lines += Encode(report);
   RETURN_IF_ERROR(WriteFileAtomically(path_, lines, 0600));
-  return Reopen();
+  RETURN_IF_ERROR(Reopen());
+  whole_ = true;
+  return absl::OkStatus();
 }
+
+absl::Status ReportLog::Mend() { return whole_ ? absl::OkStatus() : Replace(std::move(kept_)); }
 
 absl::Status ReportLog::Acked(int64_t seq) {
   Drop(kept_, seq);
@@ -141,18 +148,15 @@ absl::Status ReportLog::Acked(int64_t seq) {
 }
 
 absl::Status ReportLog::Write(const std::string& lines) {
-  if (fd_ < 0) RETURN_IF_ERROR(Reopen());
+  // A line behind a gap would be read as if nothing were missing.
+  if (!whole_) return Mend();
   size_t written = 0;
   while (written < lines.size()) {
     const ssize_t n = write(fd_, lines.data() + written, lines.size() - written);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       const absl::Status status = ErrnoStatus(errno, absl::StrCat("cannot write ", path_));
-      // What is half written would hide every line after it.
-      if (ftruncate(fd_, bytes_) != 0) {
-        close(fd_);
-        fd_ = -1;
-      }
+      whole_ = false;
       return status;
     }
     written += static_cast<size_t>(n);

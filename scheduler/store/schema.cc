@@ -1,5 +1,6 @@
 #include "scheduler/store/schema.h"
 
+#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -7,11 +8,6 @@
 
 namespace spillway::store {
 namespace {
-
-struct Migration {
-  const char* what;
-  const char* sql;
-};
 
 // Every row table holds the newest committed value of a thing as a codec blob (proto/spillway/store/v1) and beside it the few columns that readers search by.
 // `live` rows are the state; the others are history. Tasks from a job's next_index on have no row: they are queued, or were cancelled with their job, untouched.
@@ -53,7 +49,12 @@ constexpr Migration kMigrations[] = {
 
 }  // namespace
 
-int SchemaVersion() { return static_cast<int>(std::size(kMigrations)); }
+const std::vector<Migration>& Migrations() {
+  static const auto* const all = new std::vector<Migration>(std::begin(kMigrations), std::end(kMigrations));
+  return *all;
+}
+
+int SchemaVersion() { return static_cast<int>(Migrations().size()); }
 
 absl::StatusOr<int64_t> StoredSchemaVersion(Database* db) {
   ASSIGN_OR_RETURN(const int64_t known, db->QueryInt("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'"));
@@ -61,14 +62,17 @@ absl::StatusOr<int64_t> StoredSchemaVersion(Database* db) {
   return db->QueryInt("SELECT max(version) FROM schema_version");
 }
 
-absl::Status Migrate(Database* db) {
+absl::Status Migrate(Database* db) { return MigrateWith(Migrations(), db); }
+
+absl::Status MigrateWith(const std::vector<Migration>& migrations, Database* db) {
+  const auto newest = static_cast<int64_t>(migrations.size());
   ASSIGN_OR_RETURN(const int64_t found, StoredSchemaVersion(db));
-  if (found > SchemaVersion()) {
-    return absl::FailedPreconditionError(absl::StrCat("database ", db->path(), " has schema version ", found, ", this program knows up to ", SchemaVersion(),
+  if (found > newest) {
+    return absl::FailedPreconditionError(absl::StrCat("database ", db->path(), " has schema version ", found, ", this program knows up to ", newest,
                                                       ": it was written by a newer version; run that one"));
   }
-  for (int64_t version = found + 1; version <= SchemaVersion(); ++version) {
-    const Migration& migration = kMigrations[version - 1];
+  for (int64_t version = found + 1; version <= newest; ++version) {
+    const Migration& migration = migrations[static_cast<size_t>(version - 1)];
     const absl::Status done =
         db->Execute(absl::StrCat("BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS schema_version(version INTEGER PRIMARY KEY, what TEXT NOT NULL);", migration.sql,
                                  "INSERT INTO schema_version VALUES(", version, ", '", migration.what, "'); COMMIT"));

@@ -60,8 +60,10 @@ absl::Status Database::Error(absl::string_view what, int code) const {
   const int system_errno = db_ == nullptr ? 0 : sqlite3_system_errno(db_);
   const std::string message = absl::StrCat("database ", path_, ": ", std::string(what), ": ", db_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db_), " (",
                                            code, system_errno == 0 ? "" : absl::StrCat(", errno ", system_errno), ")");
-  // Only a write may run out of space harmlessly. A failed sync has lost what it was to make durable, whatever its errno.
-  const bool full = code == SQLITE_FULL || (code == SQLITE_IOERR_WRITE && (system_errno == ENOSPC || system_errno == EDQUOT));
+  // Only a write may run out of space harmlessly, and so may the log's index, which is never read after a crash. A failed sync has lost what it was to
+  // make durable, whatever its errno.
+  const bool takes_space = code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE;
+  const bool full = code == SQLITE_FULL || (takes_space && (system_errno == ENOSPC || system_errno == EDQUOT));
   if (full) return absl::ResourceExhaustedError(message);
   switch (code & 0xff) {
     case SQLITE_CORRUPT:

@@ -68,12 +68,22 @@ SqliteStore::~SqliteStore() = default;
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(SqliteOptions options) {
   std::unique_ptr<SqliteStore> store(new SqliteStore(std::move(options)));
   const SqliteOptions& o = store->options_;
-  const bool memory = o.path == ":memory:";
-  if (!memory && o.vfs.empty()) {
+  if (o.path != ":memory:" && o.vfs.empty()) {
     ASSIGN_OR_RETURN(store->files_, StoreFiles::Take(o.path, o.ballast_bytes));
   }
-  ASSIGN_OR_RETURN(store->db_, Database::Open(o.path, o.vfs, false));
-  Database& db = store->db_;
+  absl::Status opened = store->OpenDatabase();
+  if (absl::IsResourceExhausted(opened) && store->files_.GiveUpBallast()) opened = store->OpenDatabase();
+  RETURN_IF_ERROR(opened);
+  return store;
+}
+
+absl::Status SqliteStore::OpenDatabase() {
+  const SqliteOptions& o = options_;
+  const bool memory = o.path == ":memory:";
+  statements_.reset();
+  db_ = Database();
+  ASSIGN_OR_RETURN(db_, Database::Open(o.path, o.vfs, false));
+  Database& db = db_;
   sqlite3_busy_timeout(db.handle(), 5'000);
   RETURN_IF_ERROR(db.Execute("PRAGMA temp_store = MEMORY"));  // no temporary files beside the truth
   RETURN_IF_ERROR(db.Execute("PRAGMA journal_mode = WAL"));
@@ -86,10 +96,9 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(SqliteOptions opt
   // Asked again and after a write: a failed change to WAL may answer "wal", and a rollback journal does not keep promise 1.
   ASSIGN_OR_RETURN(const std::string mode, db.QueryText("PRAGMA journal_mode"));
   if (mode != (memory ? "memory" : "wal")) return absl::InternalError(absl::StrCat("database ", o.path, ": no write-ahead log here (journal mode ", mode, ")"));
-  sqlite3_wal_hook(db.handle(), RememberWalPages, &store->wal_pages_);
-  ASSIGN_OR_RETURN(store->statements_, Statements::Prepare(&db));
-  RETURN_IF_ERROR(store->ReadHead());
-  return store;
+  sqlite3_wal_hook(db.handle(), RememberWalPages, &wal_pages_);
+  ASSIGN_OR_RETURN(statements_, Statements::Prepare(&db));
+  return ReadHead();
 }
 
 absl::Status SqliteStore::ReadHead() {
@@ -113,7 +122,7 @@ absl::Status SqliteStore::Commit(const Batch& batch) {
   if (written.ok()) written = db_.Execute("COMMIT");
   if (!written.ok()) {
     db_.Rollback();
-    if (absl::IsResourceExhausted(written) && files_.HasBallast()) files_.ReleaseBallast();
+    if (absl::IsResourceExhausted(written)) files_.GiveUpBallast();
     return written;
   }
   last_seq_ = batch.seq;
@@ -291,7 +300,7 @@ absl::Status SqliteStore::Maintain() {
     if (long_log) sqlite3_busy_timeout(db_.handle(), 5'000);
     if (code != SQLITE_OK && (code & 0xff) != SQLITE_BUSY) {
       const absl::Status error = db_.Error("checkpoint", code);
-      if (absl::IsResourceExhausted(error) && files_.HasBallast()) files_.ReleaseBallast();
+      if (absl::IsResourceExhausted(error)) files_.GiveUpBallast();
       return error;
     }
     // All moved: the next commit starts the log over.
@@ -312,7 +321,7 @@ absl::Status SqliteStore::Prune() {
                                "; DELETE FROM event_batch WHERE seq <= ", until, "; DELETE FROM snapshot WHERE seq < ", until, "; COMMIT"));
   if (!done.ok()) {
     db_.Rollback();
-    if (absl::IsResourceExhausted(done) && files_.HasBallast()) files_.ReleaseBallast();
+    if (absl::IsResourceExhausted(done)) files_.GiveUpBallast();
   }
   return done;
 }

@@ -28,7 +28,8 @@ struct SqliteOptions {
 
 class SqliteStore final : public Store {
  public:
-  // Creates or migrates. FAILED_PRECONDITION: in use by another process, written by a newer version, on a network file system.
+  // Creates or migrates. FAILED_PRECONDITION: in use by another process, written by a newer version, on a network file system. RESOURCE_EXHAUSTED: no room,
+  // not even with the ballast given up.
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(SqliteOptions options);
   ~SqliteStore() override;
 
@@ -54,7 +55,7 @@ class SqliteStore final : public Store {
  private:
   struct Statements;
   explicit SqliteStore(SqliteOptions options);
-  absl::Status Prepare();
+  absl::Status OpenDatabase();
   absl::Status ReadHead();
   absl::Status Write(const Batch& batch, const std::string& hash, const std::string& body);
   absl::Status Prune();

@@ -77,6 +77,13 @@ absl::StatusOr<StoreFiles> StoreFiles::Take(const std::string& database_path, in
   const int database_fd = open(database_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (database_fd < 0) return ErrnoStatus(errno, database_path);
   close(database_fd);
+  // SQLite syncs the names in this folder when it makes its log; that the folder itself is still there after a power loss is for us to see to.
+  std::string above = FolderOf(database_path);
+  for (int levels = 0; levels < 3 && above != "/" && above != "."; ++levels) {
+    const absl::Status synced = FsyncDirectory(above);
+    if (!synced.ok() && !absl::IsPermissionDenied(synced)) return synced;
+    above = FolderOf(above);
+  }
 
   files.ballast_path_ = database_path + ".ballast";
   files.ballast_bytes_ = ballast_bytes;
@@ -85,9 +92,11 @@ absl::StatusOr<StoreFiles> StoreFiles::Take(const std::string& database_path, in
   return files;
 }
 
-void StoreFiles::ReleaseBallast() {
+bool StoreFiles::GiveUpBallast() {
+  if (!has_ballast_) return false;
   unlink(ballast_path_.c_str());
   has_ballast_ = false;
+  return true;
 }
 
 absl::Status StoreFiles::RestoreBallast() {

@@ -22,7 +22,8 @@ class StoreFiles {
   static absl::StatusOr<StoreFiles> Take(const std::string& database_path, int64_t ballast_bytes);
 
   bool HasBallast() const { return has_ballast_ || ballast_bytes_ == 0; }
-  void ReleaseBallast();
+  // False when there was none to give up.
+  bool GiveUpBallast();
   // RESOURCE_EXHAUSTED while there is no room for it.
   absl::Status RestoreBallast();
 

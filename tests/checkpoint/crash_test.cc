@@ -103,6 +103,20 @@ TEST_P(CrashTest, EveryCallFailsOnce) {
   EXPECT_TRUE(untouched);
 }
 
+TEST_P(CrashTest, EveryCallFailsForEver) {
+  bool untouched = false;
+  for (int64_t k = 1; !untouched && k < kCallsMax; ++k) {
+    const std::string directory = FreshAttempt(k);
+    FaultIo io(FaultIo::Fault::kAllFail, k, absl::UnavailableError("input/output error"));
+    const auto saved = SaveStep(&io, directory, 20);
+    untouched = !io.struck();
+    CheckNewOrPrevious(directory, saved.ok());
+    CheckSavingWorksAgain(directory);
+    if (HasFatalFailure()) FAIL() << "at call " << k;
+  }
+  EXPECT_TRUE(untouched);
+}
+
 TEST_P(CrashTest, TheDiskIsFullFromEveryCallOn) {
   bool untouched = false;
   for (int64_t k = 1; !untouched && k < kCallsMax; ++k) {

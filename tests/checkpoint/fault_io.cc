@@ -58,6 +58,7 @@ absl::Status FaultIo::Before(Kind kind, const std::function<void()>& half) {
     case Fault::kNone: return absl::OkStatus();
     case Fault::kErrorOnce: return calls_ == at_ ? error_ : absl::OkStatus();
     case Fault::kErrorStays: return kind == Kind::kTakesSpace ? error_ : absl::OkStatus();
+    case Fault::kAllFail: return error_;
     case Fault::kExit:
       if (half) half();
       _exit(kExitAtFault);

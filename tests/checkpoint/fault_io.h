@@ -19,6 +19,7 @@ class FaultIo final : public Io {
     kNone,
     kErrorOnce,   // this call fails, later ones work
     kErrorStays,  // this call and all later ones that would take space fail: a full disk
+    kAllFail,     // this call and every later one fail: a broken disk
     kExit,        // the process ends here, after half of a write
     kPowerCut,    // this and every later call fail; then LosePower() takes away what was not synced
   };

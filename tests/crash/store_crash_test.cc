@@ -177,12 +177,17 @@ TEST(StoreCrashTest, ADiskThatStaysFullRefusesUntilThereIsRoom) {
   EXPECT_EQ(EncodeState(loaded.state), story.states[2]);
 }
 
-TEST(StoreCrashTest, AnyOtherErrorIsInternalAndWhatWasAcknowledgedIsThereAfterwards) {
+// The k-th call fails, or with `stays` every call from the k-th on.
+void CheckErrors(bool stays) {
   const Story story;
   int errors = 0;
   for (int64_t k = 1;; ++k) {
-    FaultVfs vfs(absl::StrCat("error-", k), static_cast<uint64_t>(k));
-    vfs.FailAt(k, Fault::kIoError);
+    FaultVfs vfs(absl::StrCat("error-", stays, "-", k), static_cast<uint64_t>(k));
+    if (stays) {
+      vfs.FailFrom(k, Fault::kIoError);
+    } else {
+      vfs.FailAt(k, Fault::kIoError);
+    }
     absl::Status end;
     const int64_t acknowledged = Live(vfs, story, true, &end);
     if (!vfs.tripped()) break;
@@ -195,9 +200,68 @@ TEST(StoreCrashTest, AnyOtherErrorIsInternalAndWhatWasAcknowledgedIsThereAfterwa
     ASSERT_OK_AND_ASSIGN(auto store, SqliteStore::Open(On(vfs, true)));
     ASSERT_OK_AND_ASSIGN(const Loaded loaded, store->Load());
     ASSERT_GE(loaded.last_seq, acknowledged) << "call " << k;
+    ASSERT_LE(loaded.last_seq, std::max<int64_t>(acknowledged, 0) + 1) << "call " << k;
     ASSERT_EQ(EncodeState(loaded.state), story.states[static_cast<size_t>(loaded.last_seq)]) << "call " << k;
   }
   EXPECT_GT(errors, 50);
+}
+
+TEST(StoreCrashTest, AnyOtherErrorIsInternalAndWhatWasAcknowledgedIsThereAfterwards) { CheckErrors(false); }
+
+TEST(StoreCrashTest, SoIsADiskThatFailsFromAnyCallOn) { CheckErrors(true); }
+
+// From the k-th call on there is no room, until there is; then the power goes.
+TEST(StoreCrashTest, ADiskThatIsFullFromAnyCallOnLosesNothingAcknowledged) {
+  const Story story;
+  int refusals = 0;
+  for (int64_t k = 1;; ++k) {
+    FaultVfs vfs(absl::StrCat("full-from-", k), static_cast<uint64_t>(k));
+    int64_t acknowledged = 0;
+    {
+      ASSERT_OK_AND_ASSIGN(auto store, SqliteStore::Open(On(vfs, true)));
+      vfs.FailFrom(k, Fault::kFull);
+      for (const Batch& batch : story.batches) {
+        const absl::Status status = store->Commit(batch);
+        if (!status.ok()) {
+          ASSERT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted, ::testing::_)) << "call " << k;
+          ++refusals;
+          if (k % 2 == 0) break;  // and there the power goes
+          vfs.FailAt(0, Fault::kNone);
+          ASSERT_OK(store->Commit(batch)) << "call " << k;
+        }
+        ++acknowledged;
+        const absl::Status kept = store->Maintain();
+        ASSERT_TRUE(kept.ok() || absl::IsResourceExhausted(kept)) << kept.ToString() << ", call " << k;
+      }
+    }
+    const bool tripped = vfs.tripped();
+    vfs.PowerLoss(true);
+    ASSERT_OK_AND_ASSIGN(auto store, SqliteStore::Open(On(vfs, true)));
+    ASSERT_OK_AND_ASSIGN(const Loaded loaded, store->Load());
+    ASSERT_GE(loaded.last_seq, acknowledged) << "call " << k;
+    ASSERT_EQ(EncodeState(loaded.state), story.states[static_cast<size_t>(loaded.last_seq)]) << "call " << k;
+    if (!tripped && acknowledged == kTurns) {
+      if (refusals > 20) break;
+      ASSERT_LT(k, 1'000) << "too few calls were refused";
+    }
+  }
+}
+
+// The log's index takes space too, when the database is opened after a crash.
+TEST(StoreCrashTest, NoRoomForTheLogsIndexIsAFullDisk) {
+  const Story story;
+  FaultVfs vfs("index");
+  {
+    ASSERT_OK_AND_ASSIGN(auto store, SqliteStore::Open(On(vfs, true)));
+    ASSERT_OK(store->Commit(story.batches[0]));
+  }
+  vfs.PowerLoss(false);
+  vfs.SetIndexFull(true);
+  EXPECT_THAT(SqliteStore::Open(On(vfs, true)), StatusIs(absl::StatusCode::kResourceExhausted, ::testing::_));
+  vfs.SetIndexFull(false);
+  ASSERT_OK_AND_ASSIGN(auto store, SqliteStore::Open(On(vfs, true)));
+  ASSERT_OK_AND_ASSIGN(const Loaded loaded, store->Load());
+  EXPECT_EQ(EncodeState(loaded.state), story.states[1]);
 }
 
 TEST(StoreCrashTest, OneSyncACommit) {

@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "base/log.h"
@@ -122,6 +123,7 @@ struct FaultVfs::Impl {
     *out = nullptr;
     while (static_cast<int>(regions.size()) <= region) {
       if (!extend) return SQLITE_OK;
+      if (Of(f)->vfs->index_full_) return Of(f)->vfs->last_error_ = ENOSPC, SQLITE_IOERR_SHMSIZE;
       regions.push_back(std::make_unique<char[]>(static_cast<size_t>(size)));
     }
     *out = regions[static_cast<size_t>(region)].get();
@@ -154,7 +156,8 @@ struct FaultVfs::Impl {
   }
   static int Delete(sqlite3_vfs* v, const char* path, int sync_folder) {
     FaultVfs* vfs = Of(v);
-    if (vfs->NextFault() != Fault::kNone) return vfs->tripped_ = true, SQLITE_IOERR_DELETE;
+    const Fault fault = vfs->NextFault();
+    if (fault != Fault::kNone && fault != Fault::kFull) return vfs->tripped_ = true, SQLITE_IOERR_DELETE;
     File* file = vfs->FileNamed(path);
     if (!file->exists) return SQLITE_IOERR_DELETE_NOENT;
     file->exists = false;
@@ -183,7 +186,7 @@ struct FaultVfs::Impl {
   }
   static int Sleep(sqlite3_vfs*, int microseconds) { return microseconds; }
   static int CurrentTime(sqlite3_vfs*, double* days) { return *days = 2460000.5, SQLITE_OK; }
-  static int GetLastError(sqlite3_vfs*, int, char*) { return 0; }
+  static int GetLastError(sqlite3_vfs* v, int, char*) { return Of(v)->last_error_; }
 };
 
 FaultVfs::FaultVfs(std::string name, uint64_t seed) : name_(std::move(name)), rng_(seed), vfs_(std::make_unique<sqlite3_vfs>()) {
@@ -210,13 +213,19 @@ void FaultVfs::FailAt(int64_t k, Fault fault) {
   calls_ = 0;
   fail_at_ = k;
   fault_ = fault;
+  stays_ = false;
   tripped_ = false;
+}
+
+void FaultVfs::FailFrom(int64_t k, Fault fault) {
+  FailAt(k, fault);
+  stays_ = true;
 }
 
 FaultVfs::Fault FaultVfs::NextFault() {
   if (dead_) return Fault::kCrash;
   ++calls_;
-  if (fault_ == Fault::kNone || calls_ != fail_at_) return Fault::kNone;
+  if (fault_ == Fault::kNone || calls_ < fail_at_ || (calls_ > fail_at_ && !stays_)) return Fault::kNone;
   if (fault_ == Fault::kCrash) {
     dead_ = true;
   } else {

@@ -33,9 +33,13 @@ class FaultVfs {
 
   // The k-th (from 1) call from now on that changes a file (write, truncate, sync, delete) meets `fault`.
   void FailAt(int64_t k, Fault fault);
+  // That one and every later one.
+  void FailFrom(int64_t k, Fault fault);
   bool tripped() const { return tripped_; }
   // Every write that makes a file longer is refused with SQLITE_FULL while set.
   void SetFull(bool full) { full_ = full; }
+  // There is no room for the log's index to grow (SQLITE_IOERR_SHMSIZE, ENOSPC) while set.
+  void SetIndexFull(bool full) { index_full_ = full; }
   int64_t calls() const { return calls_; }
   int64_t syncs() const { return syncs_; }
 
@@ -63,9 +67,12 @@ class FaultVfs {
   int64_t calls_ = 0, syncs_ = 0;
   int64_t fail_at_ = 0;
   Fault fault_ = Fault::kNone;
+  bool stays_ = false;
   bool tripped_ = false;
   bool dead_ = false;
   std::atomic<bool> full_ = false;
+  bool index_full_ = false;
+  int last_error_ = 0;  // errno, as SQLite asks for it
 };
 
 }  // namespace spillway::testing

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/status_matchers.h"
 #include "base/subprocess.h"
+#include "tests/support/file_size_limit.h"
 #include "worker/node_home.h"
 #include "worker/report_log.h"
 
@@ -86,6 +87,37 @@ TEST_F(Files, ATornLastLineIsIgnoredAndGone) {
     ASSERT_OK(ReportLog::Open(Path("log"), &saved).status());
     ASSERT_THAT(saved.unacked, SizeIs(2)) << cut;
   }
+}
+
+// A disk that is full in the middle of a line: nothing is lost once there is room, and until then the log says that it is behind.
+TEST_F(Files, AReportThatWasNotWrittenIsThereAfterTheNext) {
+  SavedReports saved;
+  ASSERT_OK_AND_ASSIGN(ReportLog log, ReportLog::Open(Path("log"), &saved));
+  ASSERT_OK(log.Replace({"boot-1", 0, {EndedOf(1)}}));
+  EXPECT_TRUE(log.whole());
+  struct stat info = {};
+  ASSERT_EQ(stat(Path("log").c_str(), &info), 0);
+  {
+    FileSizeLimit limit(info.st_size + 10);
+    EXPECT_FALSE(log.Append({EndedOf(2)}).ok());
+    EXPECT_FALSE(log.whole());
+    EXPECT_FALSE(log.Append({EndedOf(3)}).ok());
+    EXPECT_FALSE(log.Mend().ok());
+  }
+  {
+    // A worker killed now: its successor finds what was whole.
+    SavedReports found;
+    ASSERT_OK_AND_ASSIGN(const std::string torn, ReadFile(Path("log")));
+    ASSERT_OK(WriteFileAtomically(Path("copy"), torn));
+    ASSERT_OK(ReportLog::Open(Path("copy"), &found).status());
+    EXPECT_THAT(found.unacked, ElementsAre(EndedOf(1)));
+  }
+  ASSERT_OK(log.Append({EndedOf(4)}));
+  EXPECT_TRUE(log.whole());
+  ASSERT_OK(log.Acked(1));
+  ASSERT_OK(ReportLog::Open(Path("log"), &saved).status());
+  EXPECT_THAT(saved.unacked, ElementsAre(EndedOf(2), EndedOf(3), EndedOf(4)));
+  ASSERT_OK(log.Mend());
 }
 
 TEST_F(Files, GarbageIsNoReport) {

@@ -28,10 +28,13 @@ inline constexpr int64_t kWaitMs = 20'000;
 
 class SupervisorHarness {
  public:
-  explicit SupervisorHarness(std::string containment) : containment_(std::move(containment)) {
+  // `prepare` gets the folder before the first supervisor is started there.
+  explicit SupervisorHarness(std::string containment, const std::function<void(const std::string&)>& prepare = nullptr)
+      : containment_(std::move(containment)) {
     char folder[] = "/tmp/spillway-sv-XXXXXX";
     EXPECT_NE(mkdtemp(folder), nullptr);
     folder_ = folder;
+    if (prepare) prepare(folder_);
     NewClient();
   }
   ~SupervisorHarness() {

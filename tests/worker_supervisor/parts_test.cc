@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "base/sha256.h"
 #include "base/status_matchers.h"
+#include "tests/support/file_size_limit.h"
 #include "worker/supervisor/event_queue.h"
 #include "worker/supervisor/job_message.h"
 #include "worker/supervisor/journal.h"
@@ -214,6 +215,38 @@ TEST_F(JournalTest, TornAndForeignLines) {
   EXPECT_EQ(content.entries[0].processes.size(), 2u);
   EXPECT_TRUE(content.entries[1].processes.empty()) << "numbers of processes mean nothing after a reboot";
   EXPECT_EQ(content.skipped_lines, 6);
+}
+
+// A disk that is full in the middle of a line: the caller is told, and nothing is lost once there is room.
+TEST_F(JournalTest, ALineThatWasNotWrittenIsThereAfterTheNext) {
+  const std::string path = Path("journal");
+  JournalContent content;
+  ASSERT_OK_AND_ASSIGN(auto journal, Journal::Open(path, &content));
+  ASSERT_OK(journal->Started({"c/1", {1, 0, 1}}, 100, 5, ""));
+  ASSERT_OK(journal->Started({"c/2", {2, 0, 1}}, 101, 5, ""));
+  struct stat info;
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  {
+    FileSizeLimit limit(info.st_size + 10);
+    EXPECT_FALSE(journal->Started({"c/3", {3, 0, 1}}, 102, 5, "").ok());
+    EXPECT_FALSE(journal->Acked("c/1").ok());
+    frames::ExitFacts facts;
+    facts.exited = true;
+    facts.exit_code = 4;
+    EXPECT_FALSE(journal->Ended({"c/2", {2, 0, 1}}, facts, 7).ok());
+  }
+  // Torn as it is now, a successor reads what was whole.
+  ASSERT_OK_AND_ASSIGN(content, Journal::Read(path));
+  EXPECT_EQ(content.entries.size(), 2u);
+  EXPECT_EQ(content.skipped_lines, 1);
+  ASSERT_OK(journal->Started({"c/4", {4, 0, 1}}, 103, 5, ""));
+  ASSERT_OK_AND_ASSIGN(content, Journal::Read(path));
+  EXPECT_EQ(content.skipped_lines, 0);
+  std::vector<std::string> keys;
+  for (const JournalEntry& entry : content.entries) keys.push_back(entry.attempt.key);
+  EXPECT_THAT(keys, testing::ElementsAre("c/2", "c/3", "c/4"));
+  ASSERT_TRUE(content.entries[0].exited.has_value());
+  EXPECT_EQ(std::get<frames::Exited>(content.entries[0].exited->what).facts.exit_code, 4);
 }
 
 TEST_F(JournalTest, DoesNotGrowForEver) {

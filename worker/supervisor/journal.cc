@@ -90,11 +90,15 @@ std::string BootId() {
   return id.empty() ? "unknown" : id;
 }
 
-absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(const std::string& path, JournalContent* content) {
-  std::unique_ptr<Journal> journal(new Journal(path, BootId()));
+absl::StatusOr<JournalContent> Journal::Read(const std::string& path) {
   auto text = ReadFile(path, kJournalBytesMax);
   if (!text.ok() && !absl::IsNotFound(text.status())) return text.status();
-  *content = ParseJournal(text.ok() ? *text : "", journal->boot_);
+  return ParseJournal(text.ok() ? *text : "", BootId());
+}
+
+absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(const std::string& path, JournalContent* content) {
+  std::unique_ptr<Journal> journal(new Journal(path, BootId()));
+  ASSIGN_OR_RETURN(*content, Read(path));
   for (const JournalEntry& entry : content->entries) {
     std::string& lines = journal->owed_[entry.attempt.key];
     const auto [pid, ticks] = entry.processes.empty() ? std::pair<int64_t, int64_t>(0, 0) : entry.processes[0];
@@ -125,15 +129,25 @@ absl::Status Journal::Rewrite() {
   if (fd_ >= 0) close(fd_);
   fd_ = fd;
   bytes_ = text.size();
+  whole_ = true;
   return absl::OkStatus();
 }
 
-absl::Status Journal::Append(const std::string& key, std::string line) {
-  const ssize_t n = write(fd_, line.data(), line.size());
-  if (n != static_cast<ssize_t>(line.size())) return ErrnoStatus(n < 0 ? errno : ENOSPC, absl::StrCat("cannot append to ", path_));
-  bytes_ += line.size();
+absl::Status Journal::Append(const std::string& key, const std::string& line) {
   owed_bytes_ += line.size();
   owed_[key] += line;
+  return Write(line);
+}
+
+absl::Status Journal::Write(const std::string& line) {
+  // After one that failed, lines are missing, and half of one may stand at the end, to which the next would be joined.
+  if (!whole_) return Rewrite();
+  const ssize_t n = write(fd_, line.data(), line.size());
+  if (n != static_cast<ssize_t>(line.size())) {
+    whole_ = false;
+    return ErrnoStatus(n < 0 ? errno : ENOSPC, absl::StrCat("cannot append to ", path_));
+  }
+  bytes_ += line.size();
   return absl::OkStatus();
 }
 
@@ -150,10 +164,11 @@ absl::Status Journal::Ended(const frames::AttemptRef& attempt, const frames::Exi
 }
 
 absl::Status Journal::Acked(const std::string& key) {
-  RETURN_IF_ERROR(Append(key, absl::StrCat("A ", key, "\n")));
-  const auto it = owed_.find(key);
-  owed_bytes_ -= it->second.size();
-  owed_.erase(it);
+  if (const auto it = owed_.find(key); it != owed_.end()) {
+    owed_bytes_ -= it->second.size();
+    owed_.erase(it);
+  }
+  RETURN_IF_ERROR(Write(absl::StrCat("A ", key, "\n")));
   if (bytes_ > kRewriteFromBytes && owed_bytes_ < bytes_ / 2) return Rewrite();
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 //   E KEY HEX                                        ended: frames::EncodeExit in hex
 //   A KEY                                            the end was acknowledged: nothing is owed any more
 // A line that makes no sense (a torn last one) is skipped and counted.
+// A line that could not be written (a full disk) is an error for its caller and is kept: the next write that succeeds brings the file up to date.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,9 @@ std::string BootId();
 
 class Journal {
  public:
-  // Reads what is there; the file is rewritten with only what is still owed when enough of it is old.
+  // Only reads. An absent file is empty.
+  static absl::StatusOr<JournalContent> Read(const std::string& path);
+  // Reads what is there and rewrites the file with only what is still owed.
   static absl::StatusOr<std::unique_ptr<Journal>> Open(const std::string& path, JournalContent* content);
   ~Journal();
   Journal(const Journal&) = delete;
@@ -52,11 +55,13 @@ class Journal {
 
  private:
   Journal(std::string path, std::string boot) : path_(std::move(path)), boot_(std::move(boot)) {}
-  absl::Status Append(const std::string& key, std::string line);
+  absl::Status Append(const std::string& key, const std::string& line);
+  absl::Status Write(const std::string& line);
   absl::Status Rewrite();
   const std::string path_;
   const std::string boot_;
   int fd_ = -1;
+  bool whole_ = true;  // the file says what it was told, all of it
   std::map<std::string, std::string> owed_;  // by key, its lines
   size_t bytes_ = 0;                         // of the file
   size_t owed_bytes_ = 0;

@@ -86,8 +86,8 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
 }
 
 // One supervisor a home. The lock is the process's own: children do not inherit it, and it ends with this process however that ends.
-absl::Status LockHome(const std::string& home) {
-  const std::string path = JoinPath(home, "supervisor.pid");
+// The descriptor, to stay open as long as the process lives.
+absl::StatusOr<int> LockHome(const std::string& path, const std::string& home) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
   struct flock lock = {};
@@ -99,10 +99,15 @@ absl::Status LockHome(const std::string& home) {
     if (error == EAGAIN || error == EACCES) return absl::AlreadyExistsError(absl::StrCat("another supervisor owns ", home));
     return ErrnoStatus(error, absl::StrCat("cannot lock ", path));
   }
+  return fd;
+}
+
+// Over what an earlier life wrote and only then cut off: that takes no space on a full disk, and no reader finds nothing.
+absl::Status WritePid(int fd, const std::string& path) {
   const std::string text = absl::StrCat(getpid(), "\n");
-  if (ftruncate(fd, 0) != 0 || pwrite(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-    return ErrnoStatus(errno, absl::StrCat("cannot write ", path));
-  return absl::OkStatus();  // the descriptor stays open as long as the process lives
+  const auto bytes = static_cast<ssize_t>(text.size());
+  if (pwrite(fd, text.data(), text.size(), 0) != bytes || ftruncate(fd, bytes) != 0) return ErrnoStatus(errno, absl::StrCat("cannot write ", path));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int> BlockSignals() {
@@ -149,7 +154,8 @@ absl::Status Run(const Flags& flags) {
   PrepareProcess();
   ASSIGN_OR_RETURN(const int signal_fd, BlockSignals());
   RETURN_IF_ERROR(MakeDirectories(flags.home, 0700));
-  RETURN_IF_ERROR(LockHome(flags.home));
+  const std::string pid_path = JoinPath(flags.home, "supervisor.pid"), journal_path = JoinPath(flags.home, "supervisor.journal");
+  ASSIGN_OR_RETURN(const int pid_fd, LockHome(pid_path, flags.home));
   const std::string home_id = HomeId(flags.home);
 
   std::unique_ptr<CgroupPool> cgroups;
@@ -163,10 +169,13 @@ absl::Status Run(const Flags& flags) {
       LOG(INFO) << opened.status().message() << "; each attempt runs under a reaper";
     }
   }
-  JournalContent before;
-  ASSIGN_OR_RETURN(const std::unique_ptr<Journal> journal, Journal::Open(JoinPath(flags.home, "supervisor.journal"), &before));
+  // What was left is killed first: that must not wait for a disk on which something can be written.
+  const absl::Status named = WritePid(pid_fd, pid_path);
+  ASSIGN_OR_RETURN(JournalContent before, Journal::Read(journal_path));
   if (before.skipped_lines > 0) LOG(WARNING) << before.skipped_lines << " lines of the journal make no sense and were skipped";
   RETURN_IF_ERROR(KillLeftovers(before, home_id, cgroups.get(), kLeftoversTimeoutMs));
+  RETURN_IF_ERROR(named);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Journal> journal, Journal::Open(journal_path, &before));
   RemoveStaleFiles(flags.socket);
 
   RealClock clock;

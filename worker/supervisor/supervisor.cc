@@ -82,15 +82,16 @@ absl::Status Supervisor::Handle(frames::ToSupervisor command) {
   if (const auto* stop = std::get_if<frames::Stop>(&command.what)) return Stop(*stop);
   if (const auto* kill = std::get_if<frames::Kill>(&command.what)) return Kill(*kill);
   if (const auto* ack = std::get_if<frames::Ack>(&command.what)) {
+    absl::Status journaled;  // a line that is missing is written with the next one
     for (const std::string& key : context_.events->Ack(ack->number)) {
-      RETURN_IF_ERROR(context_.journal->Acked(key));
+      journaled.Update(context_.journal->Acked(key));
       if (const auto it = attempts_.find(key); it != attempts_.end()) {
         if (it->second->indexed_due_ms != 0) timers_.erase({it->second->indexed_due_ms, it->second.get()});
         attempts_.erase(it);
       }
       adopted_.erase(key);
     }
-    return absl::OkStatus();
+    return journaled;
   }
   if (std::holds_alternative<frames::Shutdown>(command.what)) {
     if (living_ > 0) return absl::FailedPreconditionError(absl::StrCat(living_, " attempts still live on this node"));
