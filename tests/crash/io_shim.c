@@ -21,8 +21,8 @@
 static struct IoShimControl* control;
 static char folder[PATH_MAX];
 
-#define REAL(result, name, ...)                                           \
-  static result (*real)(__VA_ARGS__);                                     \
+#define REAL(result, name, ...)       \
+  static result (*real)(__VA_ARGS__); \
   if (real == NULL) *(void**)&real = dlsym(RTLD_NEXT, #name)
 
 __attribute__((constructor)) static void Begin(void) {
@@ -138,24 +138,24 @@ static int Makes(int base, const char* name, int flags) {
   errno = kept;
   return !there;
 }
-#define OPEN(name, base, PARAMETERS, TYPES, ARGUMENTS)                                                \
-  int name PARAMETERS {                                                                               \
-    REAL(int, name, TYPES);                                                                           \
-    mode_t mode = 0;                                                                                  \
-    if ((flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE) {                                 \
-      va_list more;                                                                                   \
-      va_start(more, flags);                                                                          \
-      mode = va_arg(more, mode_t);                                                                    \
-      va_end(more);                                                                                   \
-    }                                                                                                 \
-    if (control != NULL && Makes(base, path, flags) && Refused("open", base, path, 1)) return -1;     \
-    return real ARGUMENTS;                                                                            \
+#define OPEN(name, base, PARAMETERS, TYPES, ARGUMENTS)                                            \
+  int name PARAMETERS {                                                                           \
+    REAL(int, name, TYPES);                                                                       \
+    mode_t mode = 0;                                                                              \
+    if ((flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE) {                             \
+      va_list more;                                                                               \
+      va_start(more, flags);                                                                      \
+      mode = va_arg(more, mode_t);                                                                \
+      va_end(more);                                                                               \
+    }                                                                                             \
+    if (control != NULL && Makes(base, path, flags) && Refused("open", base, path, 1)) return -1; \
+    return real ARGUMENTS;                                                                        \
   }
 #define COMMA ,
-OPEN(open, AT_FDCWD, (const char* path, int flags, ...), const char* COMMA int COMMA ..., (path, flags, mode))
-OPEN(open64, AT_FDCWD, (const char* path, int flags, ...), const char* COMMA int COMMA ..., (path, flags, mode))
-OPEN(openat, base, (int base, const char* path, int flags, ...), int COMMA const char* COMMA int COMMA ..., (base, path, flags, mode))
-OPEN(openat64, base, (int base, const char* path, int flags, ...), int COMMA const char* COMMA int COMMA ..., (base, path, flags, mode))
+OPEN(open, AT_FDCWD, (const char* path, int flags, ...), const char* COMMA int COMMA..., (path, flags, mode))
+OPEN(open64, AT_FDCWD, (const char* path, int flags, ...), const char* COMMA int COMMA..., (path, flags, mode))
+OPEN(openat, base, (int base, const char* path, int flags, ...), int COMMA const char* COMMA int COMMA..., (base, path, flags, mode))
+OPEN(openat64, base, (int base, const char* path, int flags, ...), int COMMA const char* COMMA int COMMA..., (base, path, flags, mode))
 
 int mkostemp(char* pattern, int flags) {
   REAL(int, mkostemp, char*, int);
@@ -168,10 +168,10 @@ int mkostemp64(char* pattern, int flags) {
 
 // ---- everything else ----
 
-#define ON_FILE(name, takes_space, PARAMETERS, TYPES, ARGUMENTS)                  \
-  int name PARAMETERS {                                                           \
-    REAL(int, name, TYPES);                                                       \
-    return Refused(#name, fd, NULL, takes_space) ? -1 : real ARGUMENTS;           \
+#define ON_FILE(name, takes_space, PARAMETERS, TYPES, ARGUMENTS)        \
+  int name PARAMETERS {                                                 \
+    REAL(int, name, TYPES);                                             \
+    return Refused(#name, fd, NULL, takes_space) ? -1 : real ARGUMENTS; \
   }
 ON_FILE(fsync, 0, (int fd), int, (fd))
 ON_FILE(fdatasync, 0, (int fd), int, (fd))
@@ -191,10 +191,10 @@ int posix_fallocate64(int fd, off64_t offset, off64_t length) {
   return Refused("posix_fallocate", fd, NULL, 1) ? errno : real(fd, offset, length);
 }
 
-#define ON_NAME(name, base, path, takes_space, PARAMETERS, TYPES, ARGUMENTS)      \
-  int name PARAMETERS {                                                           \
-    REAL(int, name, TYPES);                                                       \
-    return Refused(#name, base, path, takes_space) ? -1 : real ARGUMENTS;         \
+#define ON_NAME(name, base, path, takes_space, PARAMETERS, TYPES, ARGUMENTS) \
+  int name PARAMETERS {                                                      \
+    REAL(int, name, TYPES);                                                  \
+    return Refused(#name, base, path, takes_space) ? -1 : real ARGUMENTS;    \
   }
 ON_NAME(mkdir, AT_FDCWD, path, 1, (const char* path, mode_t mode), const char* COMMA mode_t, (path, mode))
 ON_NAME(rmdir, AT_FDCWD, path, 0, (const char* path), const char*, (path))

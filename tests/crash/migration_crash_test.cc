@@ -127,27 +127,39 @@ class MigrationCrashTest : public ::testing::Test {
 };
 
 TEST_F(MigrationCrashTest, ACrashAtAnyCallLeavesOneVersionWhole) {
-  EXPECT_GT(EveryCall("crash", [](FaultVfs* vfs, int64_t k) { vfs->FailAt(k, Fault::kCrash); }, false, absl::StatusCode::kInternal), 30);
+  EXPECT_GT(EveryCall(
+                "crash", [](FaultVfs* vfs, int64_t k) { vfs->FailAt(k, Fault::kCrash); }, false, absl::StatusCode::kInternal),
+            30);
 }
 
 TEST_F(MigrationCrashTest, SoDoesOneThatTearsWhatWasNotSynced) {
-  EXPECT_GT(EveryCall("torn", [](FaultVfs* vfs, int64_t k) { vfs->FailAt(k, Fault::kCrash); }, true, absl::StatusCode::kInternal), 30);
+  EXPECT_GT(EveryCall(
+                "torn", [](FaultVfs* vfs, int64_t k) { vfs->FailAt(k, Fault::kCrash); }, true, absl::StatusCode::kInternal),
+            30);
 }
 
 TEST_F(MigrationCrashTest, AnErrorAtAnyCallIsToldAndChangesNothing) {
-  EXPECT_GT(EveryCall("error", [](FaultVfs* vfs, int64_t k) { vfs->FailAt(k, Fault::kIoError); }, true, absl::StatusCode::kInternal), 30);
+  EXPECT_GT(EveryCall(
+                "error", [](FaultVfs* vfs, int64_t k) { vfs->FailAt(k, Fault::kIoError); }, true, absl::StatusCode::kInternal),
+            30);
 }
 
 TEST_F(MigrationCrashTest, NorADiskThatFailsForEver) {
-  EXPECT_GT(EveryCall("errors", [](FaultVfs* vfs, int64_t k) { vfs->FailFrom(k, Fault::kIoError); }, true, absl::StatusCode::kInternal), 30);
+  EXPECT_GT(EveryCall(
+                "errors", [](FaultVfs* vfs, int64_t k) { vfs->FailFrom(k, Fault::kIoError); }, true, absl::StatusCode::kInternal),
+            30);
 }
 
 TEST_F(MigrationCrashTest, AFullDiskIsToldAsSuch) {
-  EXPECT_GT(EveryCall("full", [](FaultVfs* vfs, int64_t k) { vfs->FailAt(k, Fault::kFull); }, false, absl::StatusCode::kResourceExhausted), 30);
+  EXPECT_GT(EveryCall(
+                "full", [](FaultVfs* vfs, int64_t k) { vfs->FailAt(k, Fault::kFull); }, false, absl::StatusCode::kResourceExhausted),
+            30);
 }
 
 TEST_F(MigrationCrashTest, ForEverTooAndTheNextStartGoesOn) {
-  EXPECT_GT(EveryCall("full-for-ever", [](FaultVfs* vfs, int64_t k) { vfs->FailFrom(k, Fault::kFull); }, false, absl::StatusCode::kResourceExhausted), 30);
+  EXPECT_GT(EveryCall(
+                "full-for-ever", [](FaultVfs* vfs, int64_t k) { vfs->FailFrom(k, Fault::kFull); }, false, absl::StatusCode::kResourceExhausted),
+            30);
 }
 
 }  // namespace

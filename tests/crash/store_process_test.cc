@@ -20,9 +20,7 @@ constexpr int64_t kCallsMax = 2'000;  // a writer that makes more has gone wrong
 constexpr int kTriesMax = 3;          // of one turn on a full disk
 constexpr int kExitError = 1, kExitFull = 3;
 
-SqliteOptions On(const std::string& database) {
-  return {.path = database, .ballast_bytes = 16 << 10, .wal_pages_idle = 8, .keep_batches_min = 0};
-}
+SqliteOptions On(const std::string& database) { return {.path = database, .ballast_bytes = 16 << 10, .wal_pages_idle = 8, .keep_batches_min = 0}; }
 
 // A scheduler's store and nothing else: commits what is not there yet, and says each turn once Commit has said OK.
 int Write(const std::string& database, int said_fd) {
@@ -129,8 +127,7 @@ TEST_P(StoreProcessTest, AtEveryCallWhatWasCommittedIsThereAndTheNextLifeGoesOn)
   EXPECT_TRUE(ended > 30 || mode == IO_SHIM_FULL_ONCE) << ended;
 }
 
-INSTANTIATE_TEST_SUITE_P(, StoreProcessTest,
-                         ::testing::Values(IO_SHIM_DIES, IO_SHIM_ERROR_ONCE, IO_SHIM_ERROR_STAYS, IO_SHIM_FULL_ONCE, IO_SHIM_FULL_STAYS),
+INSTANTIATE_TEST_SUITE_P(, StoreProcessTest, ::testing::Values(IO_SHIM_DIES, IO_SHIM_ERROR_ONCE, IO_SHIM_ERROR_STAYS, IO_SHIM_FULL_ONCE, IO_SHIM_FULL_STAYS),
                          [](const auto& info) { return std::string(IoShimModeName(info.param)); });
 
 }  // namespace

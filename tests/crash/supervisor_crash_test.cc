@@ -119,8 +119,7 @@ TEST_P(SupervisorCrashTest, AtEveryCallTheSuccessorLeavesNothingAndKnowsEveryEnd
   EXPECT_GT(struck, 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(, SupervisorCrashTest,
-                         ::testing::Values(IO_SHIM_DIES, IO_SHIM_ERROR_ONCE, IO_SHIM_ERROR_STAYS, IO_SHIM_FULL_ONCE, IO_SHIM_FULL_STAYS),
+INSTANTIATE_TEST_SUITE_P(, SupervisorCrashTest, ::testing::Values(IO_SHIM_DIES, IO_SHIM_ERROR_ONCE, IO_SHIM_ERROR_STAYS, IO_SHIM_FULL_ONCE, IO_SHIM_FULL_STAYS),
                          [](const auto& info) { return std::string(IoShimModeName(info.param)); });
 
 }  // namespace

@@ -29,8 +29,7 @@ inline constexpr int64_t kWaitMs = 20'000;
 class SupervisorHarness {
  public:
   // `prepare` gets the folder before the first supervisor is started there.
-  explicit SupervisorHarness(std::string containment, const std::function<void(const std::string&)>& prepare = nullptr)
-      : containment_(std::move(containment)) {
+  explicit SupervisorHarness(std::string containment, const std::function<void(const std::string&)>& prepare = nullptr) : containment_(std::move(containment)) {
     char folder[] = "/tmp/spillway-sv-XXXXXX";
     EXPECT_NE(mkdtemp(folder), nullptr);
     folder_ = folder;

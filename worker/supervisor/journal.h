@@ -61,7 +61,7 @@ class Journal {
   const std::string path_;
   const std::string boot_;
   int fd_ = -1;
-  bool whole_ = true;  // the file says what it was told, all of it
+  bool whole_ = true;                        // the file says what it was told, all of it
   std::map<std::string, std::string> owed_;  // by key, its lines
   size_t bytes_ = 0;                         // of the file
   size_t owed_bytes_ = 0;
