@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # What takes longer than a change should wait for. Everything prints the seed that repeats it.
-#   soak.sh [sim [SEEDS] | kills [KILLS] | demo [SEEDS]]      without a name: all three
+#   soak.sh [sim [SEEDS] | kills [SCHEDULER,WORKER,SUPERVISOR] | demo [SEEDS]]      without a name: all three
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
 sim() { build/tests/simulation_test --seeds="${1:-5000}"; }
-kills() { SPILLWAY_BIN=build/bin SPILLWAY_TEST_KILLS="${1:-200}" PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/e2e/resilience_test.py -v; }
+kills() { SPILLWAY_BIN=build/bin SPILLWAY_TEST_KILLS="${1:-2000,500,200}" PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/e2e/resilience_test.py -v; }
 demo() {
   local seed folder
   folder=$(mktemp -d)
