@@ -90,10 +90,10 @@ class FieldWriter {
     } else if constexpr (IsOptional<T>::value) {
       if (value.has_value()) Message(field, *value);
     } else if constexpr (IsMap<T>::value) {
-      for (const auto& [key, element] : value) {
+      for (const auto& element : value) {
         AppendMessageField(out_, field, [&](std::string* out) {
           FieldWriter entry(out);
-          entry(1, key), entry(2, element);
+          entry(1, element.first), entry(2, element.second);
         });
       }
     } else if constexpr (IsList<T>::value) {
