@@ -1,5 +1,8 @@
 #include "scheduler/core/index.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "base/log.h"
 
 namespace spillway::core {
@@ -19,8 +22,11 @@ void RemoveKey(State::Indexes* index, int64_t shape_id, const QueueKey& key) {
   if (found->second.empty()) index->queue_by_shape.erase(found);
 }
 
-QueueKey KeyOf(const Job& job, const Task& task) { return {-job.priority, task.queued_ms, task.id}; }
-QueueKey UnstartedKey(const Job& job) { return {-job.priority, job.submitted_ms, {job.id, job.next_index}}; }
+// A row of a damaged database may hold any number, and the least has no negative.
+int64_t Negated(int64_t priority) { return -std::max(priority, -std::numeric_limits<int64_t>::max()); }
+
+QueueKey KeyOf(const Job& job, const Task& task) { return {Negated(job.priority), task.queued_ms, task.id}; }
+QueueKey UnstartedKey(const Job& job) { return {Negated(job.priority), job.submitted_ms, {job.id, job.next_index}}; }
 bool HasUnstarted(const Job& job) { return job.next_index < job.task_count; }
 
 }  // namespace

@@ -187,6 +187,7 @@ TEST_F(ProviderRunnerTest, AThrottledCreationIsTriedAgainAfterABackOffThatDouble
   Begin();
   runner->Create(CreateOf(1));
   ASSERT_TRUE(Eventually([&] { return cloud.Creates() == 1; }));
+  Pass(0);
   size_t tries = 1;
   for (const int64_t backoff_ms : {200, 400, 800, 1'600}) {
     Pass(backoff_ms - 1);
@@ -207,6 +208,7 @@ TEST_F(ProviderRunnerTest, ABackOffIsBounded) {
   Begin();
   runner->Create(CreateOf(1));
   ASSERT_TRUE(Eventually([&] { return cloud.Creates() == 1; }));
+  Pass(0);
   for (size_t tries = 2; tries <= 13; ++tries) {
     Pass(30'000);
     EXPECT_EQ(cloud.Creates(), tries);
@@ -220,6 +222,7 @@ TEST_F(ProviderRunnerTest, ALostReplyMakesNoSecondInstance) {
   Begin();
   runner->Create(CreateOf(1));
   ASSERT_TRUE(Eventually([&] { return cloud.Creates() == 1; }));
+  Pass(0);
   Pass(200);
   ASSERT_TRUE(posted.WaitFor<core::InstanceCreated>(1));
   EXPECT_EQ(posted.Of<core::InstanceCreated>()[0].instance_id, "i-1");
