@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/files.h"
 #include "base/ids.h"
 #include "base/status_macros.h"
@@ -89,8 +90,15 @@ absl::Status PrepareHome(const HomePaths& paths, int64_t port) {
 }
 
 std::vector<std::string> LocalNodes(const HomePaths& paths) {
+  std::vector<std::string> nodes;
   const auto names = ListDirectory(JoinPath(paths.home, "nodes"));
-  return names.ok() ? *names : std::vector<std::string>();
+  if (!names.ok()) return nodes;
+  // Other things live there too: nodes of the `local` provider, and what people leave behind.
+  for (const std::string& name : *names) {
+    absl::string_view number = name;
+    if (absl::ConsumePrefix(&number, "local-") && !number.empty() && number.find_first_not_of("0123456789") == absl::string_view::npos) nodes.push_back(name);
+  }
+  return nodes;
 }
 
 absl::StatusOr<int> LockHome(const HomePaths& paths) {

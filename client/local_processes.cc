@@ -56,9 +56,7 @@ bool OlderThanFile(int64_t start_ticks, const std::string& file) {
   return clock.NowUtcMs() - age_ms <= static_cast<int64_t>(written.st_mtim.tv_sec) * 1000 + kDoubtMs;
 }
 
-}  // namespace
-
-std::optional<LocalProcess> FindProcess(const std::string& pid_file, const std::string& program) {
+std::optional<LocalProcess> NamedBy(const std::string& pid_file, const std::string& program) {
   const auto text = ReadFile(pid_file, 4096);
   if (!text.ok()) return std::nullopt;
   const std::vector<std::string> words = absl::StrSplit(*text, absl::ByAnyChar(" \n\t"), absl::SkipEmpty());
@@ -72,6 +70,31 @@ std::optional<LocalProcess> FindProcess(const std::string& pid_file, const std::
       words.size() > 1 && absl::SimpleAtoi(words[1], &recorded) ? recorded == *ticks : HoldsLock(process.pid, pid_file) || OlderThanFile(*ticks, pid_file);
   if (!same || !StillAlive(process) || ProgramOf(process.pid) != program) return std::nullopt;
   return process;
+}
+
+// Whoever killed `up` half way left a program without a pid file.
+std::optional<LocalProcess> StartedFor(const std::string& home, const std::string& program) {
+  const auto names = ListDirectory("/proc");
+  if (!names.ok()) return std::nullopt;
+  for (const std::string& name : *names) {
+    LocalProcess process;
+    if (!absl::SimpleAtoi(name, &process.pid) || ProgramOf(process.pid) != program) continue;
+    const auto ticks = ProcessStartTicks(process.pid);
+    const auto command = ReadFile(absl::StrCat("/proc/", process.pid, "/cmdline"));
+    if (!ticks.ok() || !command.ok()) continue;
+    process.start_ticks = *ticks;
+    const std::vector<std::string> words = absl::StrSplit(*command, '\0');
+    const auto option = std::find(words.begin(), words.end(), "--home");
+    if (option != words.end() && option + 1 != words.end() && *(option + 1) == home && StillAlive(process)) return process;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<LocalProcess> FindProcess(const std::string& pid_file, const std::string& program, const std::string& home) {
+  if (const auto named = NamedBy(pid_file, program); named.has_value()) return named;
+  return StartedFor(home, program);
 }
 
 absl::StatusOr<LocalProcess> StartProcess(const std::string& program, const std::vector<std::string>& arguments, const std::string& log_file,
@@ -91,7 +114,7 @@ absl::StatusOr<LocalProcess> StartProcess(const std::string& program, const std:
   const auto ticks = ProcessStartTicks(process.pid);
   if (!ticks.ok()) return absl::UnavailableError(absl::StrCat(program, " ended at once", LogTail(log_file)));
   process.start_ticks = *ticks;
-  RETURN_IF_ERROR(WritePidFile(pid_file, process));
+  if (!pid_file.empty()) RETURN_IF_ERROR(WritePidFile(pid_file, process));
   return process;
 }
 

@@ -18,11 +18,12 @@ struct LocalProcess {
   int64_t start_ticks = 0;
 };
 
-// The living process of `program` that the pid file names, or nullopt. A file with the pid alone (as daemons write it themselves) is
-// believed when the process runs the program, and holds a lock on the file or was started before the file was written.
-std::optional<LocalProcess> FindProcess(const std::string& pid_file, const std::string& program);
+// The living process of `program` for `home`, or nullopt: the one that the pid file names, else, where the file is lost or wrong, one that was started with
+// `--home HOME`. A file with the pid alone (as daemons write it themselves) is believed when the process runs the program, and holds a lock on the file or
+// was started before the file was written.
+std::optional<LocalProcess> FindProcess(const std::string& pid_file, const std::string& program, const std::string& home);
 
-// Starts `program` (a sibling of this executable) detached, its output appended to `log_file`, and writes the pid file.
+// Starts `program` (a sibling of this executable) detached, its output appended to `log_file`, and writes the pid file ("": the program does it itself).
 // In `foreground` it stays in the caller's session and shares our output.
 absl::StatusOr<LocalProcess> StartProcess(const std::string& program, const std::vector<std::string>& arguments, const std::string& log_file,
                                           const std::string& pid_file, bool foreground);

@@ -11,6 +11,8 @@
 #include <iostream>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/files.h"
@@ -68,9 +70,25 @@ absl::StatusOr<int> LockHome(const std::string& home) {
   return fd;  // stays open as long as the process lives
 }
 
+std::string WithPort(const std::string& address, int port) { return absl::StrCat(address.substr(0, address.rfind(':') + 1), port); }
+
+// Where the configuration leaves the port open (0), the port of the last life is taken again when it is free: nodes and followers know no other.
+int PortBefore(const std::string& home, const char* name) {
+  const absl::StatusOr<std::string> text = ReadFile(JoinPath(home, absl::StrCat("run/", name, ".port")), 64);
+  int port = 0;
+  return text.ok() && absl::SimpleAtoi(*text, &port) && port > 1024 && port < 65'536 ? port : 0;
+}
+absl::StatusOr<std::unique_ptr<rpc::Server>> Serve(const std::string& address, int port_before, const std::vector<grpc::Service*>& services) {
+  if (port_before != 0 && absl::EndsWith(address, ":0")) {
+    absl::StatusOr<std::unique_ptr<rpc::Server>> again = rpc::Server::Start(WithPort(address, port_before), services);
+    if (again.ok()) return again;
+  }
+  return rpc::Server::Start(address, services);
+}
+
 // What an earlier life wrote would send people to a port that somebody else may have by now.
 void ForgetEarlierLife(const std::string& home) {
-  for (const char* name : {"spillwayd.pid", "user.port", "worker.port", "http.port"}) unlink(JoinPath(home, absl::StrCat("run/", name)).c_str());
+  for (const char* name : {"user.port", "worker.port", "http.port"}) unlink(JoinPath(home, absl::StrCat("run/", name)).c_str());
 }
 
 absl::Status WritePort(const std::string& home, const char* name, int port) {
@@ -87,8 +105,6 @@ void WaitForStop(const sigset_t& signals) {
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
-std::string WithPort(const std::string& address, int port) { return absl::StrCat(address.substr(0, address.rfind(':') + 1), port); }
-
 absl::Status PostAndWait(engine::EngineThread* engine, core::Command command) {
   std::promise<absl::Status> done;
   RETURN_IF_ERROR(engine->Post(std::move(command), [&](absl::StatusOr<core::Reply> reply) { done.set_value(reply.status()); }));
@@ -101,6 +117,9 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
   for (const char* folder : {"", "run", "data", "tokens"}) RETURN_IF_ERROR(MakeDirectories(JoinPath(home, folder), 0700));
   for (const char* folder : {"checkpoints", "logs"}) RETURN_IF_ERROR(MakeDirectories(JoinPath(settings.store_path, folder), 0700));
   RETURN_IF_ERROR(LockHome(home).status());
+  // At once: whoever comes next must find who holds the home, however long the start takes.
+  RETURN_IF_ERROR(WriteFileAtomically(JoinPath(home, "run/spillwayd.pid"), absl::StrCat(getpid(), "\n"), 0600));
+  const int worker_port_before = PortBefore(home, "worker"), user_port_before = PortBefore(home, "user");
   ForgetEarlierLife(home);
   ASSIGN_OR_RETURN(const std::string user_token, auth::LoadOrCreateToken(JoinPath(home, "tokens/user")));
   ASSIGN_OR_RETURN(const std::string worker_token, auth::LoadOrCreateToken(JoinPath(home, "tokens/worker")));
@@ -132,7 +151,7 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
   rpc::JobService jobs(backend);
   rpc::FleetService fleet(backend);
   rpc::BillingService billing(backend);
-  ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> worker_server, rpc::Server::Start(settings.worker_address, {&sessions}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> worker_server, Serve(settings.worker_address, worker_port_before, {&sessions}));
   provider::Surroundings surroundings{home, "", WithPort(settings.worker_address, worker_server->port()), JoinPath(home, "tokens/worker"), ExecutableFolder()};
   RETURN_IF_ERROR(engine.Query([&](const core::State& state, const core::Soft&, int64_t) { surroundings.cluster_uuid = state.meta.cluster_uuid; }));
   if (surroundings.cluster_uuid.empty()) surroundings.cluster_uuid = NewUuid();
@@ -150,9 +169,8 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
     effects.AddProvider(name, std::make_unique<effects::ProviderRunner>(std::move(made), &clock, post));
   }
   effects.AllAdded();
-  ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> user_server, rpc::Server::Start(settings.user_address, {&jobs, &fleet, &billing}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> user_server, Serve(settings.user_address, user_port_before, {&jobs, &fleet, &billing}));
   ASSIGN_OR_RETURN(const std::unique_ptr<http::Server> http_server, http::Server::Start(settings.http_address, &engine));
-  RETURN_IF_ERROR(WriteFileAtomically(JoinPath(home, "run/spillwayd.pid"), absl::StrCat(getpid(), "\n"), 0600));
   RETURN_IF_ERROR(WritePort(home, "worker", worker_server->port()));
   RETURN_IF_ERROR(WritePort(home, "http", http_server->port()));
   RETURN_IF_ERROR(WritePort(home, "user", user_server->port()));

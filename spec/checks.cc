@@ -1,6 +1,7 @@
 #include "spec/checks.h"
 
 #include "absl/strings/str_join.h"
+#include "base/units.h"
 #include "spec/fields.h"
 
 namespace spillway::spec {
@@ -19,6 +20,11 @@ void Checks::AtLeast(absl::string_view path, int64_t value, int64_t least) {
 
 void Checks::Within(absl::string_view path, int64_t value, int64_t least, int64_t most) {
   if (value < least || value > most) Add(path, absl::StrCat(value, " is outside ", least, " to ", most));
+}
+
+void Checks::Duration(absl::string_view path, int64_t value_ms) {
+  if (value_ms < 0) Add(path, absl::StrCat(value_ms, " is negative"));
+  if (value_ms > kDurationMsMax) Add(path, "is longer than ten years");
 }
 
 void Checks::OneOf(absl::string_view path, absl::string_view value, const std::vector<std::string>& valid) {

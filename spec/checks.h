@@ -18,6 +18,8 @@ class Checks {
   void Add(absl::string_view path, absl::string_view message, absl::string_view nearest = "");
   void AtLeast(absl::string_view path, int64_t value, int64_t least);
   void Within(absl::string_view path, int64_t value, int64_t least, int64_t most);
+  // A length of time, in milliseconds: 0 to kDurationMsMax.
+  void Duration(absl::string_view path, int64_t value_ms);
   // `value` is known to be none of `valid` unless it equals one.
   void OneOf(absl::string_view path, absl::string_view value, const std::vector<std::string>& valid);
   // Every set field anywhere in the message that the schema marks as not built.

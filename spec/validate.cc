@@ -112,7 +112,7 @@ void CheckPlacement(const v1::PlacementSpec& placement, Checks* checks) {
     checks->Add("placement.interruptible", "a job that may not be interrupted never runs on spot, and spot is the only market allowed");
   }
   checks->AtLeast("placement.max_price_micros_per_hour", placement.max_price_micros_per_hour(), 0);
-  checks->AtLeast("placement.max_silence_ms", placement.max_silence_ms(), 0);
+  checks->Duration("placement.max_silence_ms", placement.max_silence_ms());
   checks->Texts("placement.regions", placement.regions());
   checks->Texts("placement.zones", placement.zones());
   checks->Texts("placement.providers", placement.providers());
@@ -120,8 +120,8 @@ void CheckPlacement(const v1::PlacementSpec& placement, Checks* checks) {
 }
 
 void CheckCheckpoint(const v1::CheckpointSpec& checkpoint, Checks* checks) {
-  checks->AtLeast("checkpoint.interval_ms", checkpoint.interval_ms(), 0);
-  checks->AtLeast("checkpoint.grace_ms", checkpoint.grace_ms(), 0);
+  checks->Duration("checkpoint.interval_ms", checkpoint.interval_ms());
+  checks->Duration("checkpoint.grace_ms", checkpoint.grace_ms());
   if (!checkpoint.signal().empty() && !SignalNumber(checkpoint.signal())) checks->OneOf("checkpoint.signal", checkpoint.signal(), SignalNames());
 }
 
@@ -175,7 +175,7 @@ std::vector<Violation> ValidateJobSpec(const v1::JobSpec& spec) {
   CheckPlacement(spec.placement(), &checks);
   CheckCheckpoint(spec.checkpoint(), &checks);
   CheckRetry(spec.retry(), &checks);
-  checks.AtLeast("limits.max_duration_ms", spec.limits().max_duration_ms(), 0);
+  checks.Duration("limits.max_duration_ms", spec.limits().max_duration_ms());
   if (spec.has_priority()) checks.Within("priority", spec.priority(), 0, 100);
   checks.NotBuilt(spec);
   return checks.Take();

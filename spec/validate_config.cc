@@ -61,8 +61,8 @@ void CheckProvider(const std::string& path, const v1::ProviderConfig& provider, 
   if (provider.kind() != "local" && provider.nodes() != 0) checks->Add(path + ".nodes", "only a provider of kind local keeps a number of nodes");
   checks->Within(path + ".max_nodes", provider.max_nodes(), 0, 10'000);
   checks->Within(path + ".nodes", provider.nodes(), 0, 64);
-  checks->AtLeast(path + ".idle_release_ms", provider.idle_release_ms(), 0);
-  checks->AtLeast(path + ".boot_timeout_ms", provider.boot_timeout_ms(), 0);
+  checks->Duration(path + ".idle_release_ms", provider.idle_release_ms());
+  checks->Duration(path + ".boot_timeout_ms", provider.boot_timeout_ms());
   CheckAmounts(path + ".resources", provider.resources(), checks);
 }
 
@@ -110,10 +110,10 @@ void CheckReservations(const v1::ServerConfig& config, Checks* checks) {
 }
 
 void CheckLease(const v1::LeaseConfig& lease, Checks* checks) {
-  checks->AtLeast("lease.lease_ms", lease.lease_ms(), 0);
-  checks->AtLeast("lease.renew_every_ms", lease.renew_every_ms(), 0);
-  checks->AtLeast("lease.silence_ms", lease.silence_ms(), 0);
-  checks->AtLeast("lease.grace_ms", lease.grace_ms(), 0);
+  checks->Duration("lease.lease_ms", lease.lease_ms());
+  checks->Duration("lease.renew_every_ms", lease.renew_every_ms());
+  checks->Duration("lease.silence_ms", lease.silence_ms());
+  checks->Duration("lease.grace_ms", lease.grace_ms());
   const int64_t duration = lease.lease_ms() > 0 ? lease.lease_ms() : limits::kLeaseMs;
   const int64_t renew = lease.renew_every_ms() > 0 ? lease.renew_every_ms() : limits::kRenewEveryMs;
   const int64_t silence = lease.silence_ms() > 0 ? lease.silence_ms() : limits::kSilenceMs;
@@ -137,8 +137,8 @@ std::vector<Violation> ValidateServerConfig(const v1::ServerConfig& config) {
   CheckProviders(config, &checks);
   CheckReservations(config, &checks);
   CheckLease(config.lease(), &checks);
-  checks.AtLeast("policy.retry_backoff_ms", config.policy().retry_backoff_ms(), 0);
-  checks.AtLeast("policy.pool_avoid_ms", config.policy().pool_avoid_ms(), 0);
+  checks.Duration("policy.retry_backoff_ms", config.policy().retry_backoff_ms());
+  checks.Duration("policy.pool_avoid_ms", config.policy().pool_avoid_ms());
   checks.AtLeast("policy.snapshot_every", config.policy().snapshot_every(), 0);
   checks.NotBuilt(config);
   return checks.Take();

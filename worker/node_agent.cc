@@ -43,9 +43,10 @@ int FreePort() {
   return bound ? ntohs(address.sin_port) : 0;
 }
 
-// Little of the worker's own surroundings reaches a job.
+// Little of the worker's own surroundings reaches a job. Our programs are found by name, after the system's: `spillway report` is how a script speaks.
 std::map<std::string, std::string> BaseEnvironment() {
-  std::map<std::string, std::string> env = {{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, {"LANG", "C.UTF-8"}};
+  std::map<std::string, std::string> env = {{"PATH", absl::StrCat("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:", ExecutableFolder())},
+                                            {"LANG", "C.UTF-8"}};
   for (const char* name : {"HOME", "USER"}) {
     if (const char* value = getenv(name)) env[name] = value;
   }

@@ -14,8 +14,9 @@ constexpr int64_t kProgramTimeoutMs = 30'000;          // scheduler, worker: the
 constexpr int64_t kSupervisorTimeoutMs = 10 * 60'000;  // jobs have their own grace; a supervisor is never killed over them
 
 // True when it ran and has ended.
-bool Stop(Context& context, const std::string& pid_file, const std::string& program, const std::string& what, int64_t timeout_ms, bool kill, bool* stuck) {
-  const auto process = FindProcess(pid_file, program);
+bool Stop(Context& context, const std::string& pid_file, const std::string& program, const std::string& home, const std::string& what, int64_t timeout_ms,
+          bool kill, bool* stuck) {
+  const auto process = FindProcess(pid_file, program, home);
   if (!process.has_value()) return false;
   AskToEnd(*process);
   const int64_t end_ms = context.clock->NowSteadyMs() + timeout_ms;
@@ -64,20 +65,23 @@ class Down final : public Verb {
 int StopLocal(Context& context, const HomePaths& paths, bool keep_jobs) {
   bool stuck = false;
   int stopped = 0;
-  if (Stop(context, paths.scheduler_pid, "spillwayd", "the scheduler", kProgramTimeoutMs, true, &stuck)) ++stopped;
+  if (Stop(context, paths.scheduler_pid, "spillwayd", paths.home, "the scheduler", kProgramTimeoutMs, true, &stuck)) ++stopped;
   for (const std::string& node : LocalNodes(paths)) {
-    if (Stop(context, paths.WorkerPid(node), "spillway-worker", absl::StrCat("the worker of ", node), kProgramTimeoutMs, true, &stuck)) ++stopped;
+    if (Stop(context, paths.WorkerPid(node), "spillway-worker", paths.NodeHome(node), absl::StrCat("the worker of ", node), kProgramTimeoutMs, true, &stuck))
+      ++stopped;
   }
   for (const std::string& node : LocalNodes(paths)) {
     if (!keep_jobs) {
-      if (Stop(context, paths.SupervisorPid(node), "spillway-supervisor", absl::StrCat("the supervisor of ", node), kSupervisorTimeoutMs, false, &stuck))
+      if (Stop(context, paths.SupervisorPid(node), "spillway-supervisor", paths.NodeHome(node), absl::StrCat("the supervisor of ", node), kSupervisorTimeoutMs,
+               false, &stuck))
         ++stopped;
-    } else if (FindProcess(paths.SupervisorPid(node), "spillway-supervisor").has_value()) {
+    } else if (FindProcess(paths.SupervisorPid(node), "spillway-supervisor", paths.NodeHome(node)).has_value()) {
       *context.out << "the supervisor of " << node << " and its jobs go on\n";
     }
   }
   if (stuck) return kExitRefused;
-  for (const std::string& file : {paths.scheduler_pid, paths.user_port, paths.worker_port}) unlink(file.c_str());
+  // The ports stay: where the configuration leaves them open, the next life takes the same ones, and nodes elsewhere find it again.
+  unlink(paths.scheduler_pid.c_str());
   for (const std::string& node : LocalNodes(paths)) unlink(paths.WorkerPid(node).c_str());
   if (stopped == 0) *context.out << "nothing ran in " << paths.home << '\n';
   return kExitOk;

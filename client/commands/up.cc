@@ -40,7 +40,7 @@ class Up final : public Verb {
   void Define(VerbBuilder& builder) override {
     builder.Flag("--foreground", &foreground_, "stay in the foreground; an interrupt stops everything");
     builder.Flag("--no-worker", &no_worker_, "no local node");
-    builder.Option("--reserved-nodes", &nodes_, "N", "local nodes; default: as many as last time, at first 1");
+    builder.Option("--reserved-nodes", &nodes_, "N", "local nodes; default: as many as this home has, at first 1");
     builder.Option("--resources", &resources_, "LIST",
                    "what each local node declares, such as cpus=2,memory=8GB,gpu=H100:1:80GB:simulated; default: as last time, at first what the machine has");
     builder.Option("--port", &port_, "PORT", "for a new home: where users reach the scheduler (7070)");
@@ -71,17 +71,19 @@ class Up final : public Verb {
   }
 
   absl::Status StartAll(Context& context, const HomePaths& paths) {
-    ASSIGN_OR_RETURN(const bool scheduler_started, StartScheduler(context, paths));
-    ASSIGN_OR_RETURN(const std::unique_ptr<Api> api, AwaitScheduler(context, paths));
-    RETURN_IF_ERROR(WritePidFile(paths.scheduler_pid, scheduler_));  // it has written its own by now, without the start time
+    ASSIGN_OR_RETURN(const std::string token, ReadTokenFile(paths.user_token));
+    ASSIGN_OR_RETURN(bool scheduler_started, StartScheduler(context, paths));
+    ASSIGN_OR_RETURN(const std::unique_ptr<Api> api, AwaitScheduler(context, paths, token, &scheduler_started));
     if (!no_worker_) {
       for (int64_t i = 1; i <= nodes_; ++i) RETURN_IF_ERROR(StartWorker(context, paths, *api, absl::StrCat("local-", i)));
     }
     ASSIGN_OR_RETURN(const v1::ServerInfo info, api->GetServerInfo());
+    ASSIGN_OR_RETURN(const v1::ListNodesResponse nodes, ListAllNodes(*api, false));
+    const int64_t connected = std::count_if(nodes.nodes().begin(), nodes.nodes().end(), [](const v1::Node& node) { return node.connected(); });
     *context.out << "scheduler " << info.version() << (scheduler_started ? " is up at " : " was up already at ") << server_ << ", cluster "
                  << info.cluster_uuid() << '\n'
-                 << info.ready_nodes() << (info.ready_nodes() == 1 ? " node" : " nodes") << " ready, " << info.active_tasks() << " tasks run, "
-                 << info.queued_tasks() << " wait\n"
+                 << connected << (connected == 1 ? " node" : " nodes") << " connected, " << info.active_tasks() << " tasks run, " << info.queued_tasks()
+                 << " wait\n"
                  << "home " << paths.home << " (log run/spillwayd.log)\n\n"
                  << "next: spillway run -- echo hello\n"
                  << "      spillway nodes; spillway queue\n"
@@ -92,22 +94,26 @@ class Up final : public Verb {
 
   // False when it ran already.
   absl::StatusOr<bool> StartScheduler(Context& context, const HomePaths& paths) {
-    if (const auto running = FindProcess(paths.scheduler_pid, "spillwayd"); running.has_value()) {
+    if (const auto running = FindProcess(paths.scheduler_pid, "spillwayd", paths.home); running.has_value()) {
       scheduler_ = *running;
       return false;
     }
-    for (const std::string& port : {paths.user_port, paths.worker_port}) unlink(port.c_str());  // of an earlier life
-    ASSIGN_OR_RETURN(scheduler_, StartProcess("spillwayd", {"--home", paths.home}, paths.scheduler_log, paths.scheduler_pid, foreground_));
+    // It writes its pid file itself, and only when it holds the home: ours may turn out to be the second.
+    ASSIGN_OR_RETURN(scheduler_, StartProcess("spillwayd", {"--home", paths.home}, paths.scheduler_log, "", foreground_));
     return true;
   }
 
-  absl::StatusOr<std::unique_ptr<Api>> AwaitScheduler(Context& context, const HomePaths& paths) {
-    ASSIGN_OR_RETURN(const std::string token, ReadTokenFile(paths.user_token));
+  // Whoever started it: when the one we started finds that another holds the home, that one will do.
+  absl::StatusOr<std::unique_ptr<Api>> AwaitScheduler(Context& context, const HomePaths& paths, const std::string& token, bool* started) {
     const int64_t end_ms = context.clock->NowSteadyMs() + kStartTimeoutMs;
     absl::Status last = absl::UnavailableError("it has not said on which port it listens");
     while (context.clock->NowSteadyMs() < end_ms) {
-      if (!StillAlive(scheduler_))
-        return absl::UnavailableError(absl::StrCat("spillwayd ended while starting", foreground_ ? "" : LogTail(paths.scheduler_log)));
+      if (!StillAlive(scheduler_)) {
+        const auto other = FindProcess(paths.scheduler_pid, "spillwayd", paths.home);
+        if (!other.has_value()) return absl::UnavailableError(absl::StrCat("spillwayd ended while starting", foreground_ ? "" : LogTail(paths.scheduler_log)));
+        scheduler_ = *other;
+        *started = false;
+      }
       if (const auto address = ListenAddress(paths.user_port); address.ok()) {
         server_ = *address;
         ASSIGN_OR_RETURN(std::unique_ptr<Api> api, context.dial(server_, token));
@@ -123,7 +129,7 @@ class Up final : public Verb {
 
   absl::Status StartWorker(Context& context, const HomePaths& paths, Api& api, const std::string& node) {
     ASSIGN_OR_RETURN(const std::string server, ListenAddress(paths.worker_port));
-    std::optional<LocalProcess> worker = FindProcess(paths.WorkerPid(node), "spillway-worker");
+    std::optional<LocalProcess> worker = FindProcess(paths.WorkerPid(node), "spillway-worker", paths.NodeHome(node));
     if (worker.has_value() && !HasArgument(*worker, server)) {
       // The scheduler came back at another port. A worker may end at any time: its supervisor keeps the jobs for the next one.
       AskToEnd(*worker);

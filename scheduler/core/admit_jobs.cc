@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/limits.h"
+#include "base/units.h"
 #include "scheduler/core/admit_internal.h"
 #include "scheduler/core/fit/fit.h"
 
@@ -25,7 +26,9 @@ absl::Status ValidateJob(const NewJob& job, size_t number) {
     return bad(".resources: must not be negative");
   }
   if (shape.max_price_micros_per_hour < 0) return bad(".placement.max_price: must not be negative");
-  if (job.grace_ms < 0 || job.max_silence_ms < 0) return bad(": a duration is negative");
+  for (const int64_t duration_ms : {job.grace_ms, job.max_silence_ms}) {
+    if (duration_ms < 0 || duration_ms > kDurationMsMax) return bad(": a duration is negative or longer than ten years");
+  }
   if (job.retry.preempted < -1 || job.retry.node_fault < -1 || job.retry.user_error < -1) return bad(".retry: must be -1 (unlimited) or more");
   return absl::OkStatus();
 }

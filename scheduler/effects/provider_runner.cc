@@ -87,6 +87,8 @@ bool ProviderRunner::CreateOne() {
     order = due->second.order;
   }
   const absl::StatusOr<std::string> instance = provider_->Create(order);
+  // The core counted the request against what the offer had. An instance that comes and goes between two looks leaves the list as it was: it is told again.
+  offers_posted_ = false;
   const NodeId node = order.node.id;
   if (!instance.ok() && !absl::IsResourceExhausted(instance.status()) && !absl::IsInvalidArgument(instance.status())) {
     MutexLock lock(&mutex_);

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "scheduler/rpc/translate_view.h"
 #include "scheduler/rpc/unary.h"
 
@@ -97,7 +98,8 @@ grpc::ServerUnaryReactor* FleetService::Cordon(grpc::CallbackServerContext* cont
 
 grpc::ServerUnaryReactor* FleetService::Drain(grpc::CallbackServerContext* context, const v1::DrainRequest* request, v1::NodeActionResponse* response) {
   if (auto* refused = RefuseStranger(context, backend_)) return refused;
-  if (request->grace_ms() < 0) return Refuse(context, absl::InvalidArgumentError("grace_ms is negative"));
+  if (request->grace_ms() < 0 || request->grace_ms() > kDurationMsMax)
+    return Refuse(context, absl::InvalidArgumentError("grace_ms is negative or longer than ten years"));
   return ThenAskEngine(
       context, backend_,
       [this, request]() -> absl::StatusOr<core::Command> {

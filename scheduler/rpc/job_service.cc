@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "scheduler/rpc/follow.h"
 #include "scheduler/rpc/live.h"
 #include "scheduler/rpc/log_follower.h"
@@ -252,7 +253,8 @@ grpc::ServerUnaryReactor* JobService::Cancel(grpc::CallbackServerContext* contex
 
 grpc::ServerUnaryReactor* JobService::Preempt(grpc::CallbackServerContext* context, const v1::PreemptRequest* request, v1::JobActionResponse* response) {
   if (auto* refused = RefuseStranger(context, backend_)) return refused;
-  if (request->grace_ms() < 0) return Refuse(context, absl::InvalidArgumentError("grace_ms is negative"));
+  if (request->grace_ms() < 0 || request->grace_ms() > kDurationMsMax)
+    return Refuse(context, absl::InvalidArgumentError("grace_ms is negative or longer than ten years"));
   return Act(context, core::Preempt{{request->job_id(), request->task_index()}, request->grace_ms()}, response);
 }
 

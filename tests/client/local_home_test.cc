@@ -1,11 +1,13 @@
 // What `up` makes in a fresh home, and whom `down` would touch.
 #include "client/local_home.h"
 
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "base/files.h"
@@ -100,13 +102,27 @@ TEST_F(LocalHomeTest, OneUpOrDownAtATime) {
   close(again);
 }
 
+TEST_F(LocalHomeTest, AProcessWhosePidFileIsLostIsFoundByItsHome) {
+  ASSERT_OK_AND_ASSIGN(const pid_t pid, Spawn({.argv = {"/usr/bin/python3", "-c", "import signal; signal.pause()", "--home", folder_}}));
+  const std::string none = JoinPath(folder_, "none"), program = std::filesystem::canonical("/usr/bin/python3").filename();
+  std::optional<LocalProcess> found;
+  // Between fork and exec it still shows our own command line.
+  while (!(found = FindProcess(none, program, folder_)).has_value()) sched_yield();
+  EXPECT_EQ(found->pid, pid);
+  EXPECT_FALSE(FindProcess(none, program, folder_ + "x").has_value());
+  EXPECT_FALSE(FindProcess(none, "spillwayd", folder_).has_value());
+  KillNow(*found);
+  ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
+  EXPECT_FALSE(FindProcess(none, program, folder_).has_value());
+}
+
 TEST_F(LocalHomeTest, OnlyTheVeryProcessIsFound) {
   ASSERT_OK_AND_ASSIGN(const pid_t pid, Spawn({.argv = {"sleep", "60"}}));
   ASSERT_OK_AND_ASSIGN(const int64_t ticks, ProcessStartTicks(pid));
   const std::string file = JoinPath(folder_, "pid");
   const auto found = [&](const std::string& text, const std::string& program) {
     EXPECT_OK(WriteFileAtomically(file, text));
-    return FindProcess(file, program).has_value();
+    return FindProcess(file, program, "/no/home").has_value();
   };
   EXPECT_TRUE(found(absl::StrCat(pid, " ", ticks, "\n"), "sleep"));
   EXPECT_FALSE(found(absl::StrCat(pid, " ", ticks, "\n"), "spillwayd")) << "another program has this pid now";
@@ -116,7 +132,7 @@ TEST_F(LocalHomeTest, OnlyTheVeryProcessIsFound) {
   EXPECT_FALSE(found("-1\n", "sleep"));
   EXPECT_FALSE(found("", "sleep"));
   EXPECT_FALSE(found("junk", "sleep"));
-  EXPECT_FALSE(FindProcess(JoinPath(folder_, "none"), "sleep").has_value());
+  EXPECT_FALSE(FindProcess(JoinPath(folder_, "none"), "sleep", "/no/home").has_value());
   const LocalProcess process{pid, ticks};
   AskToEnd(process);
   ASSERT_EQ(waitpid(pid, nullptr, 0), pid);

@@ -120,7 +120,7 @@ TEST_F(UpTest, AJobOutlivesASchedulerThatIsKilledAndAPlannedStop) {
   ASSERT_EQ(kill(follower, SIGTERM), 0);
   Finish(follower, "follower");
 
-  const auto scheduler = FindProcess(paths.scheduler_pid, "spillwayd");
+  const auto scheduler = FindProcess(paths.scheduler_pid, "spillwayd", paths.home);
   ASSERT_TRUE(scheduler.has_value());
   KillNow(*scheduler);
   for (int i = 0; i < 200 && StillAlive(*scheduler); ++i) usleep(50'000);
@@ -138,10 +138,14 @@ TEST_F(UpTest, AJobOutlivesASchedulerThatIsKilledAndAPlannedStop) {
 TEST_F(UpTest, DownLeavesNothingRunning) {
   Up();
   const HomePaths paths(home_);
-  const auto scheduler = FindProcess(paths.scheduler_pid, "spillwayd");
-  const auto worker = FindProcess(paths.WorkerPid("local-1"), "spillway-worker");
-  const auto supervisor = FindProcess(paths.SupervisorPid("local-1"), "spillway-supervisor");
+  const auto scheduler = FindProcess(paths.scheduler_pid, "spillwayd", paths.home);
+  const auto worker = FindProcess(paths.WorkerPid("local-1"), "spillway-worker", paths.NodeHome("local-1"));
+  const auto supervisor = FindProcess(paths.SupervisorPid("local-1"), "spillway-supervisor", paths.NodeHome("local-1"));
   ASSERT_TRUE(scheduler.has_value() && worker.has_value() && supervisor.has_value());
+  // Whatever became of the pid files.
+  ASSERT_OK(WriteFileAtomically(paths.scheduler_pid, "garbage\n"));
+  unlink(paths.WorkerPid("local-1").c_str());
+  EXPECT_THAT(Spillway({"up"}).out, HasSubstr("was up already"));
   const Result down = Spillway({"down"});
   EXPECT_EQ(down.code, 0) << down.err;
   EXPECT_THAT(down.out, StartsWith("stopped the scheduler (pid "));

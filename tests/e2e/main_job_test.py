@@ -44,7 +44,7 @@ class MainJob(ClusterTest):
     def test_training_resumes_where_it_was_preempted_and_ends_with_equal_weights(self):
         command = [program("spillway-train"), "--data", TEXT, "--steps", "60", "--checkpoint-every", "10", "--seed", "5", "--dim", "32", "--layers", "1"]
         reference = subprocess.run(command, capture_output=True, text=True, cwd=self.cluster.home, env={"PATH": os.environ["PATH"]}, check=True).stdout
-        paced = command + ["--step-delay-ms", "40"]
+        paced = ["spillway-train"] + command[1:] + ["--step-delay-ms", "40"]  # by its name, as in the README
         job = self.cluster.submit(f"name: train\ncommand: {paced!r}\n".replace("'", '"'))
         wait_for("a checkpoint", lambda: number(self.cluster.task(job).get("checkpoint", {}).get("step")) >= 10)
         self.cluster.ok("preempt", str(job))

@@ -3,6 +3,7 @@
 
 #include "base/limits.h"
 #include "base/status_matchers.h"
+#include "base/units.h"
 
 namespace spillway::spec {
 namespace {
@@ -145,6 +146,14 @@ TEST(Validate, CheckpointRetryLimitsPriority) {
   EXPECT_THAT(After([](auto& s) { s.mutable_retry()->set_user_error(-2); }), ElementsAre("retry.user_error: -2 is less than -1"));
   EXPECT_THAT(After([](auto& s) { s.mutable_retry()->set_preempted(-1); }), IsEmpty());
   EXPECT_THAT(After([](auto& s) { s.mutable_limits()->set_max_duration_ms(-1); }), ElementsAre("limits.max_duration_ms: -1 is negative"));
+  // Nothing that is added up or handed on to a node may overflow there.
+  for (const int64_t too_long : {kDurationMsMax + 1, std::numeric_limits<int64_t>::max()}) {
+    EXPECT_THAT(After([&](auto& s) { s.mutable_limits()->set_max_duration_ms(too_long); }), ElementsAre("limits.max_duration_ms: is longer than ten years"));
+    EXPECT_THAT(After([&](auto& s) { s.mutable_checkpoint()->set_grace_ms(too_long); }), ElementsAre("checkpoint.grace_ms: is longer than ten years"));
+    EXPECT_THAT(After([&](auto& s) { s.mutable_placement()->set_max_silence_ms(too_long); }),
+                ElementsAre("placement.max_silence_ms: is longer than ten years"));
+  }
+  EXPECT_THAT(After([](auto& s) { s.mutable_limits()->set_max_duration_ms(kDurationMsMax); }), IsEmpty());
   EXPECT_THAT(After([](auto& s) { s.set_priority(101); }), ElementsAre("priority: 101 is outside 0 to 100"));
   EXPECT_THAT(After([](auto& s) { s.set_priority(0); }), IsEmpty());
 }
