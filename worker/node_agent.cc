@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "base/subprocess.h"
 #include "worker/examiner.h"
 
 namespace spillway::worker {
