@@ -63,11 +63,12 @@ function(spillway_library name)
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
 endfunction()
 
-# spillway_program(NAME SOURCES a.cc DEPS x y): build/bin/NAME.
+# spillway_program(NAME SOURCES a.cc DEPS x y): build/bin/NAME, and part of the target `programs`.
 function(spillway_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} spillway_options)
+  set_property(GLOBAL APPEND PROPERTY SPILLWAY_PROGRAMS ${name})
 endfunction()
 
 # spillway_test(NAME SOURCES a_test.cc ... DEPS x y [LABELS l] [ENV K=V]): one GoogleTest program a folder, one ctest entry a program.
