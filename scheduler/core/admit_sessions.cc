@@ -61,15 +61,15 @@ Node NewRow(const AdmitContext& context, const std::string& provider, const Node
   return node;
 }
 
-// A new life of the machine: what ran there and is not in its inventory is over. An OFFERED attempt is offered again, unless the hardware changed under it.
+// A new life of the machine: what was there and is not in its inventory is over. OFFERED ones too: the life before may have begun one and not lived to say
+// so, and an attempt begins once.
 void EndForgotten(const AdmitContext& context, const Node& node, const NodeHello& hello, std::vector<Event>* events) {
   const auto attempts = context.state.index.on_node.find(node.id);
   if (attempts == context.state.index.on_node.end()) return;
-  const bool same_hardware = node.capacity == hello.capacity;
   for (const AttemptId& id : attempts->second) {
     const bool known = std::any_of(hello.inventory.begin(), hello.inventory.end(), [&](const InventoryEntry& entry) { return entry.attempt == id; });
     const Task& task = *FindTask(context.state, id.task());
-    if (known || (task.attempt->state == AttemptState::kOffered && same_hardware)) continue;
+    if (known) continue;
     End end;
     end.cause = EndCause::kNodeLost;
     end.initiator = Initiator::kNode;
