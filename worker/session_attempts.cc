@@ -287,7 +287,7 @@ void SessionLogic::StopWhatIsNotWanted(const Welcome& welcome) {
 // ---- attempts ----
 
 void SessionLogic::StartIfPossible(Known& known) {
-  if (lease_.PhaseAt(now_ms_) != LeasePhase::kHeld || OlderLives(known.offer.attempt)) return;
+  if (lease_.PhaseAt(now_ms_) != LeasePhase::kHeld || OlderLives(known.offer.attempt) || DevicesTaken(known)) return;
   known.step = Step::kStarting;
   Put(StartAttempt{known.key, known.offer, known.spec});
 }
@@ -372,6 +372,17 @@ SessionLogic::Known* SessionLogic::Find(const AttemptId& attempt) {
 bool SessionLogic::OlderLives(const AttemptId& attempt) const {
   for (auto it = known_.lower_bound(AttemptId{attempt.job, attempt.index, 0}); it != known_.end() && it->first < attempt; ++it) {
     if (Lives(it->second)) return true;
+  }
+  return false;
+}
+
+// The scheduler gave up whoever holds them (its node was silent, say); its tree may still be on its way out.
+bool SessionLogic::DevicesTaken(const Known& wants) const {
+  for (const auto& [attempt, known] : known_) {
+    if (&known == &wants || !Lives(known) || known.step == Step::kHeld) continue;
+    for (const int device : known.offer.devices) {
+      if (std::find(wants.offer.devices.begin(), wants.offer.devices.end(), device) != wants.offer.devices.end()) return true;
+    }
   }
   return false;
 }

@@ -4,7 +4,7 @@
 // Owns: the session's state, which attempts this node knows, the numbering of reports, the lease. Does no I/O, reads no clock, has no thread.
 //
 // Promises, whatever is lost, repeated or reordered around it:
-//   * An attempt is started at most once in the life of its supervisor; a stale offer is answered FENCED.
+//   * An attempt is started at most once in the life of its supervisor, and never on devices that another still holds; a stale offer is answered FENCED.
 //   * Every end the supervisor tells of is reported at least once, after every checkpoint of that attempt, with the same number and content
 //     each time (numbers: report_book.h).
 //   * A supervisor event is acked only when what follows from it was saved, so that a worker killed at any moment loses nothing.
@@ -200,7 +200,7 @@ class SessionLogic {
 
  private:
   enum class Phase { kNoSupervisor, kWaiting, kConnecting, kHelloSent, kWelcomed };
-  // kHeld: waits for an older attempt of its task to be gone, or for a lease. kScanning: its tree is gone, its checkpoints are being listed.
+  // kHeld: waits for an older attempt of its task, or one that holds its devices, to be gone, or for a lease. kScanning: its tree is gone, its checkpoints are being listed.
   enum class Step { kHeld, kStarting, kRunning, kScanning, kEnded };
 
   struct Known {
@@ -269,6 +269,7 @@ class SessionLogic {
   void Queue(Report report, uint64_t event);
   Known* Find(const AttemptId& attempt);
   bool OlderLives(const AttemptId& attempt) const;
+  bool DevicesTaken(const Known& known) const;
   bool Lives(const Known& known) const { return known.step != Step::kEnded; }
   void RememberNewest(const AttemptId& attempt);
   AttemptNumber NewestOf(const TaskId& task) const;

@@ -87,6 +87,35 @@ TEST(Attempts, ANewerAttemptWaitsUntilTheOlderIsGone) {
   EXPECT_EQ(All<StartAttempt>(out)[0].offer.attempt, kA2);
 }
 
+TEST(Attempts, DevicesAreWaitedForUntilWhoHoldsThemIsGone) {
+  Rig rig;
+  rig.Join();
+  Offer first = OfferOf(kA1), second = OfferOf(kB);
+  first.devices = {0, 1};
+  second.devices = {1, 2};
+  SchedulerFrame frame;
+  frame.specs = {{SpecDigest("spec"), "spec"}};
+  frame.offers = {first};
+  EXPECT_THAT(All<StartAttempt>(rig.Receive(frame)), SizeIs(1));
+  rig.Event(kA1, frames::Started{});
+  // Given up while the node was silent: a new session wants only the other, on one of its devices.
+  rig.Do(Disconnected{rig.session, "cut"});
+  rig.Reconnect();
+  Welcome welcome = Rig::WelcomeOf();
+  welcome.wanted = {kB};
+  welcome.offers = {second};
+  welcome.specs = {{SpecDigest("spec"), "spec"}};
+  std::vector<Output> out = rig.Greet(welcome);
+  EXPECT_THAT(All<KillAttempt>(out), SizeIs(1));
+  EXPECT_THAT(All<StartAttempt>(out), IsEmpty());
+  frames::ExitFacts facts;
+  facts.signal = 9;
+  rig.Event(kA1, frames::Exited{facts});
+  out = rig.Do(ScanResult{kA1, {}, ""});
+  ASSERT_THAT(All<StartAttempt>(out), SizeIs(1));
+  EXPECT_EQ(All<StartAttempt>(out)[0].offer.attempt, kB);
+}
+
 TEST(Attempts, NothingStartsWithoutALease) {
   Rig rig;
   rig.Join();
