@@ -2,6 +2,8 @@
 
 #include <sqlite3.h>
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
@@ -127,6 +129,7 @@ absl::Status SqliteStore::Commit(const Batch& batch) {
   }
   last_seq_ = batch.seq;
   last_hash_ = hash;
+  if (batch.snapshot.has_value()) prune_again_seq_ = 0;
   return absl::OkStatus();
 }
 
@@ -309,11 +312,17 @@ absl::Status SqliteStore::Maintain() {
   return files_.RestoreBallast();
 }
 
+// Asked after every commit: what can be told without the database is.
 absl::Status SqliteStore::Prune() {
+  if (last_seq_ < prune_again_seq_) return absl::OkStatus();
   ASSIGN_OR_RETURN(const int64_t second_newest, db_.QueryInt("SELECT seq FROM snapshot ORDER BY seq DESC LIMIT 1 OFFSET 1"));
   const int64_t limit = std::min(second_newest, last_seq_ - options_.keep_batches_min);
   ASSIGN_OR_RETURN(const int64_t pruned, PrunedSeq());
-  if (limit <= pruned) return absl::OkStatus();
+  if (limit <= pruned) {
+    // Only the next snapshot, or enough turns, will make some records old.
+    prune_again_seq_ = second_newest <= pruned ? std::numeric_limits<int64_t>::max() : pruned + options_.keep_batches_min + 1;
+    return absl::OkStatus();
+  }
   const int64_t until = std::min(limit, pruned + options_.prune_rows);
   // The snapshots that stay must have their events: the oldest kept one is the newest at or before `until`... never newer than the second newest.
   const absl::Status done =

@@ -67,6 +67,7 @@ class SqliteStore final : public Store {
   int64_t last_seq_ = 0;
   std::string last_hash_;
   int64_t wal_pages_ = 0;
+  int64_t prune_again_seq_ = 0;  // until this turn there is nothing to prune
 };
 
 // SHA-256(prev_hash, seq, now_ms, body): what chains a record to the one before. 32 bytes.
