@@ -25,7 +25,7 @@ void MachineClock::Due(Held held) {
 int64_t MachineClock::TrueMs(int64_t local_ms) const {
   const int64_t left = local_ms - NowMs();
   if (left <= 0) return world_->now_ms();
-  int64_t at_ms = world_->now_ms() + left - left * rate_ppm_ / 1'000'000 - 1;
+  int64_t at_ms = world_->now_ms() + static_cast<int64_t>(static_cast<double>(left) * 1e6 / static_cast<double>(1'000'000 + rate_ppm_)) - 2;
   while (zero_ms_ + Elapsed(at_ms) < local_ms) ++at_ms;
   return at_ms;
 }

@@ -44,24 +44,36 @@ void Network::Send(Stream* stream, Pipe<Message>* pipe, Message message) {
   world_->At(pipe->last_at_ms, [this, id = stream->id] { kUp ? PumpUp(id) : PumpDown(id); });
 }
 
+// A frame on its way, or on none. One that is lost and not said again takes its stream with it: gRPC never leaves a gap.
+template <typename Message>
+void Network::SendFrame(Stream* stream, Pipe<Message>* pipe, Message message, const char* twice) {
+  const bool again = SaidAgain(message.frame);
+  if (rng_.Chance(faults_->lost)) {
+    world_->Reach(again ? "a frame was lost" : "a frame was lost and its stream with it");
+    return again ? void() : BreakSoon(stream, "the stream broke");
+  }
+  if (MayRepeat(message.frame) && rng_.Chance(faults_->duplicated)) {
+    world_->Reach(twice);
+    Send(stream, pipe, message);
+  }
+  if (!again || !rng_.Chance(faults_->reordered)) return Send(stream, pipe, std::move(message));
+  world_->Reach("a frame was overtaken");
+  world_->After(rng_.Between(1, 15'000), [this, id = stream->id, pipe, message = std::move(message)] {
+    Stream* stream = Find(id);
+    if (stream != nullptr && !stream->broken) Send(stream, pipe, message);
+  });
+}
+
 void Network::SendUp(StreamId id, worker::WorkerFrame frame) {
   Stream* stream = Find(id);
   if (stream == nullptr || stream->broken || !stream->open_at_node) return;
-  Send(stream, &stream->up, Up{Kind::kFrame, frame});
-  if (!frame.hello && rng_.Chance(faults_->duplicated)) {
-    world_->Reach("a worker's frame came twice");
-    Send(stream, &stream->up, Up{Kind::kFrame, std::move(frame)});
-  }
+  SendFrame(stream, &stream->up, Up{Kind::kFrame, std::move(frame)}, "a worker's frame came twice");
 }
 
 void Network::SendDown(StreamId id, worker::SchedulerFrame frame) {
   Stream* stream = Find(id);
   if (stream == nullptr || stream->broken || !stream->open_at_scheduler) return;
-  Send(stream, &stream->down, Down{Kind::kFrame, frame, ""});
-  if (!frame.welcome && !frame.goodbye && rng_.Chance(faults_->duplicated)) {
-    world_->Reach("a scheduler's frame came twice");
-    Send(stream, &stream->down, Down{Kind::kFrame, std::move(frame), ""});
-  }
+  SendFrame(stream, &stream->down, Down{Kind::kFrame, std::move(frame), ""}, "a scheduler's frame came twice");
 }
 
 // One message a planned arrival; behind a cut they wait, and all come when it is mended.
@@ -70,16 +82,7 @@ void Network::PumpUp(StreamId id) {
   if (stream == nullptr || stream->broken || stream->up.waiting.empty() || links_[stream->link].up_cut) return;
   const Up message = std::move(stream->up.waiting.front());
   stream->up.waiting.pop_front();
-  switch (message.kind) {
-    case Kind::kOpen:
-      if (scheduler_ == nullptr) return Break(stream, "connection refused", Latency(), 0);
-      stream->open_at_scheduler = true;
-      return scheduler_->StreamOpened(id);
-    case Kind::kFrame:
-      if (stream->open_at_scheduler && scheduler_ != nullptr) scheduler_->StreamFrame(id, message.frame);
-      return;
-    case Kind::kClosed: return HearAtScheduler(stream);
-  }
+  Deliver(stream, message);
 }
 
 void Network::PumpDown(StreamId id) {
@@ -87,8 +90,25 @@ void Network::PumpDown(StreamId id) {
   if (stream == nullptr || stream->broken || stream->down.waiting.empty() || links_[stream->link].down_cut) return;
   const Down message = std::move(stream->down.waiting.front());
   stream->down.waiting.pop_front();
+  Deliver(stream, message);
+}
+
+void Network::Deliver(Stream* stream, const Up& message) {
+  switch (message.kind) {
+    case Kind::kOpen:
+      if (scheduler_ == nullptr) return Break(stream, "connection refused", Latency(), 0);
+      stream->open_at_scheduler = true;
+      return scheduler_->StreamOpened(stream->id);
+    case Kind::kFrame:
+      if (stream->open_at_scheduler && scheduler_ != nullptr) scheduler_->StreamFrame(stream->id, message.frame);
+      return;
+    case Kind::kClosed: return HearAtScheduler(stream);
+  }
+}
+
+void Network::Deliver(Stream* stream, const Down& message) {
   if (message.kind == Kind::kClosed) return HearAtNode(stream, message.why);
-  if (stream->open_at_node && stream->node != nullptr) stream->node->StreamFrame(id, message.frame);
+  if (stream->open_at_node && stream->node != nullptr) stream->node->StreamFrame(stream->id, message.frame);
 }
 
 void Network::CloseByNode(StreamId id) {
@@ -151,6 +171,11 @@ void Network::Break(Stream* stream, const char* why, int64_t node_hears_ms, int6
   Forget(stream);
 }
 
+// The ends learn of it each in their own time, the scheduler's sometimes only by keepalive.
+void Network::BreakSoon(Stream* stream, const char* why) {
+  Break(stream, why, rng_.Between(1, 3'000), rng_.Chance(0.2) ? rng_.Between(3'000, 40'000) : rng_.Between(1, 3'000));
+}
+
 void Network::HearAtNode(Stream* stream, std::string why) {
   const StreamId id = stream->id;
   NodeEnd* const node = std::exchange(stream->open_at_node, false) ? stream->node : nullptr;
@@ -177,8 +202,7 @@ void Network::BreakStreams(const std::string& link) {
   for (const auto& [id, stream] : streams_) {
     if (stream->link == link && !stream->broken) hers.push_back(id);
   }
-  for (const StreamId id : hers)
-    Break(Find(id), "the stream broke", rng_.Between(1, 3'000), rng_.Chance(0.2) ? rng_.Between(3'000, 40'000) : rng_.Between(1, 3'000));
+  for (const StreamId id : hers) BreakSoon(Find(id), "the stream broke");
 }
 
 void Network::Cut(const std::string& link, bool up, bool down) {

@@ -1,8 +1,9 @@
 // Streams between workers and the scheduler, over links that delay, cut (one way or both) and break.
 //
-// Inside a stream frames arrive in order and are lost only with the stream, as gRPC promises; what was in flight when it breaks is gone. A frame may arrive
-// twice (the protocol allows repetition). Each end learns of a break in its own time, or never when it is dead itself. A link that stays cut for longer
-// than the keepalive breaks its streams. Owns frames in flight; looks into none of them.
+// Inside a stream frames arrive in order and what must not be lost is lost only with the stream, as gRPC promises; what was in flight when it breaks is
+// gone. What the protocol says again (renewals, progress, reports and their acknowledgements) may also arrive twice, never, or after younger frames:
+// more than gRPC would do to them. Each end learns of a break in its own time, or never when it is dead itself. A link that stays cut for longer than the
+// keepalive breaks its streams. Owns frames in flight; changes none of them.
 #pragma once
 
 #include <cstdint>
@@ -90,9 +91,20 @@ class Network {
 
   template <typename Message>
   void Send(Stream* stream, Pipe<Message>* pipe, Message message);
+  template <typename Message>
+  void SendFrame(Stream* stream, Pipe<Message>* pipe, Message message, const char* twice);
+  void Deliver(Stream* stream, const Up& message);
+  void Deliver(Stream* stream, const Down& message);
+  static bool MayRepeat(const worker::WorkerFrame& frame) { return !frame.hello; }
+  static bool MayRepeat(const worker::SchedulerFrame& frame) { return !frame.welcome && !frame.goodbye; }
+  static bool SaidAgain(const worker::WorkerFrame& frame) { return !frame.hello && !frame.notice; }
+  static bool SaidAgain(const worker::SchedulerFrame& frame) {
+    return !frame.welcome && !frame.goodbye && frame.offers.empty() && frame.stops.empty() && frame.specs.empty();
+  }
   void PumpUp(StreamId id);
   void PumpDown(StreamId id);
   void Break(Stream* stream, const char* why, int64_t node_hears_ms, int64_t scheduler_hears_ms);
+  void BreakSoon(Stream* stream, const char* why);
   void HearAtNode(Stream* stream, std::string why);
   void HearAtScheduler(Stream* stream);
   void Keepalive(const std::string& link, int64_t cut);

@@ -96,10 +96,22 @@ void SchedulerEdge::StreamFrame(StreamId stream, const worker::WorkerFrame& fram
   if (!frame.reports.empty()) {
     std::vector<core::Report> reports;
     for (const worker::Report& report : frame.reports) reports.push_back(ReportOf(report));
+    if (hooks_->acks_early) AckReports(number, reports.back().seq);
+    if (hooks_->fencing_ignored) Relabel(&reports);
     host_->Enqueue([number, reports = std::move(reports)](engine::Engine* engine) { engine->Reports(number, reports); });
   }
   if (frame.notice) {
     host_->Enqueue([number, notice = *frame.notice](engine::Engine* engine) { engine->Noticed(number, notice.in_ms, notice.source, notice.advisory); });
+  }
+}
+
+// A planted bug: whoever reports speaks for the living attempt of its task.
+void SchedulerEdge::Relabel(std::vector<core::Report>* reports) const {
+  for (core::Report& report : *reports) {
+    const core::Task* task = core::FindTask(host_->engine()->state(), report.attempt.task());
+    if (task == nullptr || !task->attempt) continue;
+    report.attempt.number = task->attempt->number;
+    if (report.checkpoint.attempt != 0) report.checkpoint.attempt = task->attempt->number;
   }
 }
 
@@ -171,7 +183,7 @@ void SchedulerEdge::Refuse(int64_t session, const absl::Status& why) {
 
 void SchedulerEdge::Offer(int64_t session, const engine::OfferOrder& order) {
   Session* known = Find(session);
-  if (known == nullptr) return;
+  if (known == nullptr || hooks_->drop_offers) return;
   worker::SchedulerFrame frame;
   frame.offers.push_back(OfferOf(order));
   AddSpec(known, order.spec_digest, &frame.specs);

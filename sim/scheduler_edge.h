@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "scheduler/engine/orders.h"
 #include "sim/network.h"
@@ -40,6 +41,7 @@ class SchedulerEdge final : public SchedulerEnd, public engine::SessionSink {
   Session* Find(int64_t session);
   void Send(int64_t session, worker::SchedulerFrame frame);
   void End(int64_t session, const std::string& why);
+  void Relabel(std::vector<core::Report>* reports) const;
   void AddSpec(Session* session, const std::string& digest, std::vector<worker::SpecData>* specs);
 
   World* const world_;

@@ -8,7 +8,9 @@
 namespace spillway::sim {
 namespace {
 
-constexpr int64_t kTimeoutMs = 15'000;  // of a call, at the caller
+constexpr int64_t kTimeoutMs = 15'000;            // of a call, at the caller
+constexpr int64_t kRevivedForMs = 300'000;        // after its end
+constexpr int64_t kForgottenAfterMs = 3'600'000;  // after its end, as clouds do
 
 }  // namespace
 
@@ -95,7 +97,13 @@ absl::StatusOr<std::string> SimCloud::CreateNow(const engine::CreateOrder& order
     world_->Reach("the cloud had no capacity");
     return absl::ResourceExhaustedError("insufficient capacity");
   }
-  return Make(order.node.name, order.client_token, *market)->id;
+  const std::string id = Make(order.node.name, order.client_token, *market)->id;
+  if (rng_.Chance(faults_->twins)) {
+    world_->Reach("a twin instance was made");
+    by_token_.erase(order.client_token);
+    return Make(order.node.name, order.client_token, *market)->id;
+  }
+  return id;
 }
 
 void SimCloud::MakeStray() {
@@ -192,13 +200,14 @@ void SimCloud::End(Instance* instance, bool reclaimed, const std::string& reason
   observer_->InstanceEnded(*instance);
 }
 
-// What was true a while ago, and says so of nothing that lives: late, never wrong about a death.
+// What was true a while ago, and says so of nothing that lives: late, never wrong about a death, unless it lies.
 core::InstanceListing SimCloud::ListNow() {
   const int64_t lag_ms = faults_->list_lag_ms_max > 0 ? rng_.Between(0, faults_->list_lag_ms_max) : 0;
   const int64_t as_of_ms = world_->now_ms() - lag_ms;
   core::InstanceListing listing;
   listing.provider = provider_;
   for (const auto& [id, instance] : instances_) {
+    if (instance->ended_ms != 0 && as_of_ms - instance->ended_ms > kForgottenAfterMs) continue;
     if (instance->created_ms > as_of_ms) {
       world_->Reach("a listing lacked an instance that lives");
       continue;
@@ -207,12 +216,22 @@ core::InstanceListing SimCloud::ListNow() {
     row.instance_id = id;
     row.name = instance->name;
     row.alive = instance->ended_ms == 0 || instance->ended_ms > as_of_ms;
+    if (row.alive && rng_.Chance(faults_->list_omits)) {
+      world_->Reach("a listing lied about an instance that lives");
+      instance->lied_about = true;
+      instance->machine->Disown();
+      continue;
+    }
+    if (!row.alive && as_of_ms - instance->ended_ms < kRevivedForMs && rng_.Chance(faults_->list_revives)) {
+      world_->Reach("a listing revived an instance");
+      instance->lied_about = true;
+      row.alive = true;
+    }
     if (row.alive) {
       if (instance->ended_ms != 0) world_->Reach("a listing showed an instance that was gone");
-      if (instance->notice_ms > 0 && instance->notice_given_ms <= as_of_ms) row.notice_in_ms = std::max<int64_t>(0, instance->notice_ms - world_->now_ms());
+      if (instance->ended_ms == 0 && instance->notice_ms > 0 && instance->notice_given_ms <= as_of_ms)
+        row.notice_in_ms = std::max<int64_t>(0, instance->notice_ms - world_->now_ms());
     } else {
-      // Forgotten after a while, as clouds do.
-      if (as_of_ms - instance->ended_ms > 3'600'000) continue;
       row.reclaimed = instance->reclaimed;
       row.reason = instance->reason;
       if (!instance->bill_is_late) row.billed_micros = instance->billed_micros;

@@ -1,7 +1,8 @@
 // A cloud: offers, instances that boot late or never, a spot market that takes them back with notice or without, a bill of its own, and an API that
-// refuses, throttles, loses requests and answers, repeats itself for an equal token, and lists what was true a little while ago.
+// refuses, throttles, loses requests and answers, repeats itself for an equal token or makes a twin, and lists what was true a little while ago, or a lie.
 //
-// Owns the instances and their machines. What it says may be late; that an instance has ended it says only when it is so.
+// Owns the instances and their machines. What it says may be late; that an instance has ended it says only when it is so, unless it is told to lie
+// (Faults::list_omits): then it remembers about whom.
 #pragma once
 
 #include <functional>
@@ -31,7 +32,8 @@ struct Instance {
   int64_t notice_ms = 0;      // true time of the announced reclaim; 0: none
   int64_t notice_given_ms = 0;
   bool ending = false;
-  bool stray = false;  // nobody here asked for it
+  bool stray = false;       // nobody here asked for it
+  bool lied_about = false;  // a listing lacked it while it lived, or showed it alive long after its end
   std::unique_ptr<SimNode> machine;
 };
 

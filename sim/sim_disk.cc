@@ -6,7 +6,7 @@ store::SqliteOptions SimStoreOptions() {
   store::SqliteOptions options;
   options.ballast_bytes = 0;
   options.wal_pages_idle = 200;
-  options.keep_batches_min = 300;
+  options.keep_batches_min = 50;
   options.prune_rows = 100;
   return options;
 }

@@ -11,6 +11,7 @@ namespace {
 constexpr int64_t kListEveryMs = 5'000, kOffersEveryMs = 60'000;
 constexpr int64_t kBackoffMsMin = 200, kBackoffMsMax = 30'000;
 constexpr int64_t kSealRetryMs = 1'000;
+constexpr int64_t kLateMs = 30 * 60'000;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 int64_t NextBackoff(int64_t backoff_ms) { return std::min(kBackoffMsMax, std::max(kBackoffMsMin, 2 * backoff_ms)); }
@@ -39,7 +40,8 @@ void CloudRunner::Create(const engine::CreateOrder& order) {
 void CloudRunner::Terminate(const engine::TerminateOrder& order) {
   if (setup_.hooks->drop_terminates) return;
   creates_.erase(order.node);
-  terminates_.try_emplace(order.node, Owed<engine::TerminateOrder>{order, 0, 0});
+  // Said again, it may know the instance by now.
+  terminates_.try_emplace(order.node, Owed<engine::TerminateOrder>{order, 0, 0}).first->second.order = order;
   Wake(0);
 }
 
@@ -83,6 +85,11 @@ void CloudRunner::CreateOne(NodeId node) {
       return Done();
     }
     if (owed != creates_.end()) creates_.erase(owed);
+    // Ordered to end while it was being made: now there is something to end.
+    if (const auto ending = terminates_.find(node); instance.ok() && ending != terminates_.end()) {
+      ending->second.order.instance_id = *instance;
+      ending->second.next_try_ms = 0;
+    }
     if (instance.ok()) {
       setup_.host->Post(core::InstanceCreated{node, *instance}, nullptr);
     } else {
@@ -98,8 +105,9 @@ void CloudRunner::TerminateOne(NodeId node) {
   auto& owed = terminates_.at(node);
   owed.backoff_ms = NextBackoff(owed.backoff_ms);
   owed.next_try_ms = setup_.world->now_ms() + owed.backoff_ms;
-  cloud_->Terminate(owed.order, life_, [this](absl::StatusOr<bool> taken) {
+  cloud_->Terminate(owed.order, life_, [this, node](absl::StatusOr<bool> taken) {
     if (taken.ok()) list_due_ms_ = 0;  // its end shows in the listing
+    if (taken.ok() && setup_.hooks->terminate_is_end) setup_.host->Post(core::InstanceGone{node, false, "its end was asked for", -1}, nullptr);
     Done();
   });
 }
@@ -127,18 +135,38 @@ void CloudRunner::ListInstances() {
       const bool over = it->second.backoff_ms > 0 && alive.count(it->second.order.name) == 0;
       it = over ? terminates_.erase(it) : std::next(it);
     }
-    if (setup_.hooks->orphans_unseen && setup_.host->up()) {
-      const core::State& state = setup_.host->engine()->state();
-      auto& rows = listing->instances;
-      rows.erase(std::remove_if(rows.begin(), rows.end(),
-                                [&](const auto& row) {
-                                  return state.index.node_by_name.count({cloud_->provider(), row.name}) == 0;
-                                }),
-                 rows.end());
-    }
+    Distort(&*listing);
     setup_.host->Post(*std::move(listing), nullptr);
     Done();
   });
+}
+
+// Planted bugs: what is heard is not what was said.
+void CloudRunner::Distort(core::InstanceListing* listing) const {
+  const Hooks& hooks = *setup_.hooks;
+  if (!setup_.host->up()) return;
+  const core::State& state = setup_.host->engine()->state();
+  auto& rows = listing->instances;
+  std::set<std::string> listed;
+  for (const auto& row : rows) listed.insert(row.instance_id);
+  if (hooks.orphans_unseen || hooks.orphans_late) {
+    const auto unseen = [&](const auto& row) {
+      if (state.index.node_by_name.count({cloud_->provider(), row.name}) > 0 || state.index.node_by_instance.count({cloud_->provider(), row.instance_id}) > 0)
+        return false;
+      const auto instance = cloud_->instances().find(row.instance_id);
+      return hooks.orphans_unseen || setup_.world->now_ms() - instance->second->created_ms < kLateMs;
+    };
+    rows.erase(std::remove_if(rows.begin(), rows.end(), unseen), rows.end());
+  }
+  if (!hooks.absent_is_gone) return;
+  for (const auto& [id, node] : state.nodes) {
+    if (node.provider != cloud_->provider() || node.instance_id.empty() || listed.count(node.instance_id) > 0) continue;
+    core::InstanceListing::Instance row;
+    row.instance_id = node.instance_id;
+    row.name = node.name;
+    row.alive = false;
+    rows.push_back(row);
+  }
 }
 
 // ---- all effects ----
@@ -160,6 +188,7 @@ void SimEffects::AskAbout(const std::string& provider) {
 }
 
 void SimEffects::Seal(const engine::SealOrder& order) {
+  if (setup_.hooks->drop_seals) return;
   setup_.world->After(rng_.Between(1, 500), life_, [this, order] { SealNow(order); });
 }
 
@@ -174,7 +203,7 @@ void SimEffects::SealNow(const engine::SealOrder& order) {
   result.attempt = order.attempt;
   const std::vector<const Manifest*> found = setup_.store->List(order.checkpoint_dir);
   for (auto it = found.rbegin(); it != found.rend() && !result.newest; ++it) {
-    if ((*it)->damaged) {
+    if ((*it)->damaged && !setup_.hooks->seal_takes_damaged) {
       ++result.damaged;
       continue;
     }

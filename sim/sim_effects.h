@@ -43,6 +43,7 @@ class CloudRunner {
   void TerminateOne(NodeId node);
   void ListOffers();
   void ListInstances();
+  void Distort(core::InstanceListing* listing) const;
 
   const EffectsSetup setup_;
   SimCloud* const cloud_;

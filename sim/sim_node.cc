@@ -65,7 +65,7 @@ void SimNode::StartSupervisor() {
     clock_.After(100, life_, [this] { StartSupervisor(); });
     return;
   }
-  SimSupervisor::Surroundings around{around_.world, &clock_, !around_.bugs->lease_not_obeyed};
+  SimSupervisor::Surroundings around{around_.world, &clock_, !around_.bugs->lease_not_obeyed, around_.bugs->told_before_gone, around_.bugs->starts_twice};
   supervisor_ =
       std::make_unique<SimSupervisor>(around, absl::StrCat(setup_.name, "/", setup_.instance_id, "/boot-", ++boots_), std::exchange(disk_.journal, {}));
   Meet();
@@ -123,16 +123,34 @@ void SimNode::WorkerComesBack(int64_t in_ms) {
   clock_.After(in_ms, life_, [this] { StartWorker(); });
 }
 
+void SimNode::PauseWorker(int64_t ms) {
+  if (worker_ == nullptr || worker_->paused) return;
+  around_.world->Trace(setup_.name, ": the worker is paused for ", ms, " ms");
+  around_.world->Reach("a worker was paused");
+  worker_->paused = true;
+  clock_.After(ms, worker_->life, [this] {
+    worker_->paused = false;
+    const Worker* const me = worker_.get();
+    for (std::deque<World::Task> waiting = std::move(worker_->when_awake); !waiting.empty(); waiting.pop_front()) {
+      waiting.front()();
+      if (worker_.get() != me) return;  // it left, or its machine did
+    }
+  });
+}
+
 void SimNode::Meet() {
   if (worker_ == nullptr || supervisor_ == nullptr) return;
   // The worker hears the inventory before any event.
   Later(0, supervisor_->Inventory());
   supervisor_->Attach([this](const frames::Event& event) {
-    if (worker_ != nullptr) Hand(event);
+    if (worker_ == nullptr) return;
+    if (around_.bugs->events_acked_early) supervisor_->Ack(event.number);
+    Hand(event);
   });
 }
 
 void SimNode::Hand(const worker::Input& input) {
+  if (worker_->paused) return worker_->when_awake.push_back([this, input] { Hand(input); });
   const int64_t life = boots_;
   Worker* const me = worker_.get();
   for (worker::Output& output : worker_->logic->Handle(input, clock_.NowMs())) {
@@ -212,9 +230,10 @@ void SimNode::CarryOut(worker::StartAttempt& out) {
 }
 
 void SimNode::OnStaged(const worker::Offer& offer, const std::string& key, const std::string& spec) {
+  if (worker_->paused) return worker_->when_awake.push_back([this, offer, key, spec] { OnStaged(offer, key, spec); });
   const auto commands = std::move(worker_->staging.at(key));
   worker_->staging.erase(key);
-  if (!worker_->logic->MayStart(offer.attempt)) return around_.world->Reach("an attempt was given up while it was staged");
+  if (!worker_->logic->MayStart(offer.attempt) && !around_.bugs->starts_given_up) return around_.world->Reach("an attempt was given up while it was staged");
   const auto plan = JobPlan::FromSpec(spec);
   if (!plan.ok()) {
     around_.world->Fail(absl::StrCat("the spec of ", offer.attempt.ToString(), " arrived as something else"));
@@ -310,6 +329,7 @@ void SimNode::CarryOut(worker::ScanCheckpoints& out) {
 // ---- the disk ----
 
 void SimNode::CarryOut(worker::SaveReports& out) {
+  if (around_.bugs->reports_not_saved) return;
   if (out.anew) disk_.reports = worker::SavedReports{out.boot_id, out.acked, {}};
   disk_.reports.boot_id = out.boot_id;
   disk_.reports.unacked.insert(disk_.reports.unacked.end(), out.reports.begin(), out.reports.end());

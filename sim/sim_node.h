@@ -4,6 +4,7 @@
 // Owns the machine's disk (saved reports, identity, journal) and who of its inhabitants lives. Never decides what an attempt deserves.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -34,6 +35,11 @@ struct NodeSetup {
 struct NodeBugs {
   bool lease_from_receipt = false;  // the lease is counted from when its acknowledgement came
   bool lease_not_obeyed = false;    // the supervisor lets attempts run on
+  bool told_before_gone = false;    // the supervisor says that an attempt has ended when it was killed, not when it is gone
+  bool starts_twice = false;        // the supervisor starts what it knows already
+  bool starts_given_up = false;     // what was given up while it was staged is started all the same
+  bool reports_not_saved = false;   // the worker's numbered reports do not outlive it
+  bool events_acked_early = false;  // the supervisor's events are acked when they come, not when what follows from them is saved
 };
 
 class SimNode final : public NodeEnd {
@@ -54,6 +60,9 @@ class SimNode final : public NodeEnd {
   bool powered() const { return powered_; }
   bool frozen() const { return clock_.frozen(); }
   bool ever_frozen() const { return ever_frozen_; }
+  // Its provider said that it has ended, and it had not.
+  bool disowned() const { return disowned_; }
+  void Disown() { disowned_ = true; }
   bool in_session() const { return worker_ != nullptr && worker_->logic->in_session(); }
   int64_t living_processes() const;
   // True time at which the lease that its supervisor holds is over; 0: it holds none.
@@ -64,6 +73,7 @@ class SimNode final : public NodeEnd {
   void LoseDisk() { disk_ = {}; }  // only while it is off
   void WorkerDies(int64_t back_in_ms);
   void WorkerComesBack(int64_t in_ms);  // after it left for good
+  void PauseWorker(int64_t ms);         // its process does not run, everything around it does
   void SupervisorDies(int64_t back_in_ms);
   void Freeze(int64_t ms);
   void Notice(int64_t in_ms, const std::string& source, bool advisory);  // its metadata says so
@@ -88,6 +98,8 @@ class SimNode final : public NodeEnd {
     int64_t tick_at_ms = 0;
     // Attempts being staged, with the commands that must follow their START.
     std::map<std::string, std::vector<std::variant<frames::Stop, frames::Kill>>> staging;
+    bool paused = false;
+    std::deque<World::Task> when_awake;
   };
 
   void StartSupervisor();
@@ -123,7 +135,7 @@ class SimNode final : public NodeEnd {
   MachineClock clock_;
   Rng rng_;
   Disk disk_;
-  bool powered_ = false, ever_frozen_ = false;
+  bool powered_ = false, ever_frozen_ = false, disowned_ = false;
   int64_t boots_ = 0;
   Life life_;  // of the machine, from power on to power off
   std::unique_ptr<SimSupervisor> supervisor_;

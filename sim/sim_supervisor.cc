@@ -103,7 +103,7 @@ void SimSupervisor::Ack(uint64_t number) {
 absl::Status SimSupervisor::Start(const frames::AttemptRef& attempt, std::string tag, int64_t grace_ms, int64_t total_steps,
                                   const std::function<std::shared_ptr<SimProcess>()>& make) {
   const bool adopted = std::any_of(adopted_.begin(), adopted_.end(), [&](const frames::InventoryItem& item) { return item.attempt.key == attempt.key; });
-  if (adopted || rows_.count(attempt.key) != 0) return absl::AlreadyExistsError(attempt.key + " is known here");
+  if ((adopted || rows_.count(attempt.key) != 0) && !around_.starts_twice) return absl::AlreadyExistsError(attempt.key + " is known here");
   const int64_t now_ms = around_.clock->NowMs();
   if (now_ms < notice_until_ms_) return absl::UnavailableError("this node has notice that it will be taken");
   if (around_.obeys_lease && lease_.StageAt(now_ms) != LeaseStage::kHeld) {
@@ -112,6 +112,10 @@ absl::Status SimSupervisor::Start(const frames::AttemptRef& attempt, std::string
   }
   auto owned = std::make_unique<Row>();
   Row* const row = owned.get();
+  if (const auto known = rows_.find(attempt.key); known != rows_.end() && known->second->process != nullptr) {
+    known->second->process->Leave();
+    --living_;
+  }
   rows_[attempt.key] = std::move(owned);
   row->ref = attempt;
   row->tag = std::move(tag);
@@ -206,8 +210,16 @@ void SimSupervisor::KillAt(Row* row, int64_t at_ms) {
     Row* const row = Living(key);
     if (row == nullptr || row->kill_at_ms != at_ms) return;
     row->facts.killed = true;
-    row->process->Kill();
+    KillProcess(row);
   });
+}
+
+void SimSupervisor::KillProcess(Row* row) {
+  const std::shared_ptr<SimProcess> process = row->process;
+  process->Kill();
+  if (!around_.tells_before_gone || !process->alive()) return;
+  process->Leave();
+  OnGone(row, {false, 0, 9, false});
 }
 
 void SimSupervisor::KillRow(Row* row, const Order& order) {
@@ -215,7 +227,7 @@ void SimSupervisor::KillRow(Row* row, const Order& order) {
   ShowNotice(row, order);
   row->facts.killed = true;
   row->kill_at_ms = 0;
-  row->process->Kill();
+  KillProcess(row);
 }
 
 void SimSupervisor::Stop(const frames::Stop& stop) {

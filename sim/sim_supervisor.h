@@ -31,7 +31,8 @@ class SimSupervisor {
   struct Surroundings {
     World* world = nullptr;
     MachineClock* clock = nullptr;
-    bool obeys_lease = true;  // false: a planted bug
+    bool obeys_lease = true;  // false, and those below true: planted bugs
+    bool tells_before_gone = false, starts_twice = false;
   };
   // What the journal says is over, except what ended already, was lost with the life before.
   SimSupervisor(Surroundings around, std::string boot_id, const std::vector<JournalEntry>& journal);
@@ -84,6 +85,7 @@ class SimSupervisor {
   Row* Living(const std::string& key);
   Order LeaseOrder(const char* detail) const;
   void KillAt(Row* row, int64_t at_ms);
+  void KillProcess(Row* row);
 
   const Surroundings around_;
   const std::string boot_id_;

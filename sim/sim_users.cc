@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "base/sha256.h"
 #include "sim/job_plan.h"
 
@@ -19,13 +20,14 @@ std::string DigestOf(const std::string& bytes) {
 
 SimUsers::SimUsers(Surroundings around) : around_(around), rng_(around.world->Luck("users")) {}
 
-core::NewJob SimUsers::MakeUp() {
+core::NewJob SimUsers::MakeUp(bool haste) {
   JobPlan plan;
   const bool endless = rng_.Chance(0.08);
-  plan.step_ms = rng_.Between(200, 5'000);
-  plan.total_steps = endless ? 0 : rng_.Between(1, 30 * 60'000 / plan.step_ms);
-  plan.save_every = rng_.Chance(0.85) ? rng_.Between(1, 60) : 0;
+  plan.step_ms = haste ? rng_.Between(200, 5'000) : rng_.Between(20'000, 60'000);
+  plan.save_every = !rng_.Chance(0.85) ? 0 : haste ? rng_.Between(1, 60) : rng_.Between(10, 30);
   plan.save_ms = rng_.Between(10, 4'000);
+  const int64_t a_step_ms = plan.step_ms + (plan.save_every > 0 ? plan.save_ms / plan.save_every : 0);
+  plan.total_steps = endless ? 0 : rng_.Between(1, (haste ? 30 : 90) * 60'000 / a_step_ms);
   plan.on_term = static_cast<JobPlan::OnTerm>(rng_.Below(4));
   plan.reports_checkpoints = rng_.Chance(0.7);
   core::NewJob job;
@@ -53,11 +55,11 @@ core::NewJob SimUsers::MakeUp() {
   return job;
 }
 
-void SimUsers::SubmitOne() {
+void SimUsers::SubmitOne(bool haste) {
   core::Submit submit;
   submit.request_id = absl::StrCat("request-", made_);
-  submit.jobs.push_back(MakeUp());
-  if (rng_.Chance(0.1)) submit.jobs.push_back(MakeUp());
+  submit.jobs.push_back(MakeUp(haste));
+  if (rng_.Chance(0.1)) submit.jobs.push_back(MakeUp(haste));
   submit.request_digest = DigestOf(submit.request_id);
   ++unanswered_;
   Try(std::move(submit), 0);
@@ -76,6 +78,9 @@ void SimUsers::Try(core::Submit submit, int64_t tries) {
   const bool answer_lost = rng_.Chance(around_.faults->asks_in_vain);
   world->After(rng_.Between(1, 200), [this, world, settled, submit, answer_lost] {
     around_.host->Post(submit, [this, world, settled, submit, answer_lost](absl::StatusOr<core::Reply> reply) {
+      world->Trace(submit.request_id, ": ",
+                   reply.ok() ? absl::StrCat("accepted as job ", absl::StrJoin(reply->jobs, ", ")) : std::string(reply.status().message()),
+                   answer_lost ? ", and the answer is lost" : "");
       if (answer_lost) return world->Reach("the answer to a submission was lost");
       if (*settled) return;
       if (!reply.ok()) {
@@ -94,6 +99,7 @@ void SimUsers::Try(core::Submit submit, int64_t tries) {
         if (!plan.ok() || plan->total_steps > 0) continue;
         endless_.insert(reply->jobs[i]);
         if (gives_up_endless_) CancelForSure(reply->jobs[i]);
+        world->After(rng_.Between(10, 120) * 60'000, [this, job = reply->jobs[i]] { CancelForSure(job); });
       }
       around_.observer->SubmitAnswered(submit.request_id, reply->jobs);
     });
@@ -154,6 +160,11 @@ void SimUsers::UncordonAll() {
   for (const auto& [id, node] : state->nodes) {
     if (node.cordoned || node.state == NodeState::kDraining) around_.host->Post(core::CordonNode{id, false}, nullptr);
   }
+}
+
+size_t SimUsers::under_way() {
+  if (const core::State* state = State()) living_ = state->jobs.size();
+  return living_ + unanswered_;
 }
 
 void SimUsers::CancelForSure(JobId job) {

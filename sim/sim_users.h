@@ -24,8 +24,8 @@ class SimUsers {
   };
   explicit SimUsers(Surroundings around);
 
-  // Makes up a job and submits it until somebody says yes or no.
-  void SubmitOne();
+  // Makes up a job and submits it until somebody says yes or no. In haste: short steps and saves, as a storm needs them; else long ones.
+  void SubmitOne(bool haste);
   // Of a random living thing, once, answered or not.
   void CancelOne();
   void PreemptOne();
@@ -36,17 +36,19 @@ class SimUsers {
   void GiveUpEndless();
   void UncordonAll();
   size_t unanswered() const { return unanswered_; }
+  int64_t made() const { return made_; }
+  size_t under_way();  // jobs submitted and not known to have ended
   const std::set<JobId>& jobs() const { return jobs_; }
 
  private:
   void Try(core::Submit submit, int64_t tries);
-  core::NewJob MakeUp();
+  core::NewJob MakeUp(bool haste);
   const core::State* State() const { return around_.host->up() ? &around_.host->engine()->state() : nullptr; }
 
   const Surroundings around_;
   Rng rng_;
   int64_t made_ = 0;
-  size_t unanswered_ = 0;
+  size_t unanswered_ = 0, living_ = 0;
   bool gives_up_endless_ = false;
   std::set<JobId> jobs_, endless_, cancelling_;
 };

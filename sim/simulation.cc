@@ -11,7 +11,7 @@ namespace spillway::sim {
 namespace {
 
 constexpr int64_t kMinute = 60'000, kHour = 60 * kMinute;
-constexpr int64_t kHealMsMax = 8 * kHour;
+constexpr int64_t kHealMsMax = 6 * kHour;
 constexpr int64_t kGiB = int64_t{1} << 30;
 const char kCloudName[] = "cloud";
 
@@ -41,15 +41,20 @@ core::Offer MakeOffer(const char* name, Market market, int64_t price_micros_per_
   return offer;
 }
 
+FaultPlan PlanOf(const SimOptions& options) {
+  FaultPlan plan = options.plan.has_value() ? *options.plan : FaultPlan::Draw(options.seed);
+  if (options.bias) options.bias(&plan);
+  return plan;
+}
+
 }  // namespace
 
 Simulation::Simulation(SimOptions options, Observer* observer)
     : options_(std::move(options)),
-      plan_(options_.plan.has_value() ? *options_.plan : FaultPlan::Draw(options_.seed)),
+      plan_(PlanOf(options_)),
       world_(options_.seed),
       observer_(observer),
       rng_(world_.Luck("set-up")),
-      faults_(plan_.faults),
       network_(&world_, &faults_),
       store_(&world_, observer) {
   world_.TraceTo(options_.trace);
@@ -60,7 +65,7 @@ Simulation::~Simulation() = default;
 // ---- the parts ----
 
 void Simulation::MakeScheduler() {
-  disk_ = plan_.power_losses && options_.make_power_disk ? options_.make_power_disk(options_.seed) : std::make_unique<MemoryDisk>();
+  disk_ = plan_.power_losses && options_.make_power_disk ? options_.make_power_disk(options_.seed, !options_.hooks.unsynced) : std::make_unique<MemoryDisk>();
   clock_ = std::make_unique<HostClock>(&world_, plan_.rate_ppm_max > 0 ? rng_.Between(-plan_.rate_ppm_max, plan_.rate_ppm_max) : 0);
   SchedulerHost::Surroundings around;
   around.world = &world_;
@@ -95,6 +100,7 @@ void Simulation::MakeScheduler() {
   around.died = [this] { network_.Listen(nullptr); };
   engine::Options engine;
   engine.policy = plan_.policy;
+  if (options_.hooks.policy) options_.hooks.policy(&engine.policy);
   engine.snapshot_every = rng_.Between(50, 400);
   engine.check_invariants_every = 1'000'000;  // the observer looks after every turn
   engine.rederive_effects_every = rng_.Chance(0.5) ? 1'024 : rng_.Between(20, 200);
@@ -161,10 +167,6 @@ void Simulation::MakeCloud() {
                                       [this](const Instance& instance) { return MakeMachine(instance); });
 }
 
-void Simulation::PlanJobs() {
-  for (int64_t i = 0; i < plan_.jobs; ++i) world_.After(rng_.Between(0, plan_.storm_ms * 4 / 5), [this] { users_->SubmitOne(); });
-}
-
 // ---- the order of things ----
 
 SimResult Simulation::Run() {
@@ -177,13 +179,10 @@ SimResult Simulation::Run() {
   injector_ = std::make_unique<FaultInjector>(std::move(targets), plan_);
 
   host_->Start();
-  PlanJobs();
-  injector_->Begin();
-  world_.RunUntil(World::kStartMs + plan_.storm_ms);
+  Day();
   Heal();
   const int64_t give_up_ms = world_.now_ms() + kHealMsMax;
-  const int64_t calm_from_ms = world_.now_ms();
-  while (world_.failure().empty() && world_.now_ms() < give_up_ms && !AllEnded()) {
+  for (const int64_t calm_from_ms = world_.now_ms(); world_.failure().empty() && world_.now_ms() < give_up_ms && !AllEnded();) {
     world_.RunUntil(world_.now_ms() + kMinute);
     observer_->Calm(world_.now_ms() - calm_from_ms, *this);
   }
@@ -192,8 +191,9 @@ SimResult Simulation::Run() {
 
   SimResult result;
   result.failure = world_.failure();
+  result.failed_ms = world_.now_ms() - World::kStartMs;
   result.reached = world_.reached();
-  result.plan = plan_.ToString();
+  result.plan = plan_;
   if (host_->up()) {
     result.chain_hash = HexOf(host_->store()->last_hash());
     result.turns = host_->store()->last_seq();
@@ -204,11 +204,60 @@ SimResult Simulation::Run() {
   return result;
 }
 
-void Simulation::Heal() {
+void Simulation::Day() {
+  faults_.reclaims = plan_.faults.reclaims;
+  KeepBusy();
+  for (const Storm& storm : plan_.storms) {
+    const int64_t begin_ms = World::kStartMs + storm.begin_min * kMinute;
+    Lull(begin_ms);
+    BeginStorm();
+    world_.RunUntil(begin_ms + storm.minutes * kMinute);
+    EndStorm();
+  }
+  Lull(World::kStartMs + plan_.day_min * kMinute);
+}
+
+// A lull. What must come true while nothing goes wrong is asked for every minute, counted from when the scheduler came back.
+void Simulation::Lull(int64_t until_ms) {
+  int64_t from_ms = world_.now_ms();
+  while (world_.failure().empty() && world_.now_ms() < until_ms) {
+    world_.RunUntil(std::min(until_ms, world_.now_ms() + kMinute));
+    if (!host_->up()) from_ms = world_.now_ms();
+    if (host_->up()) observer_->Calm(world_.now_ms() - from_ms, *this);
+  }
+}
+
+void Simulation::BeginStorm() {
+  if (!world_.failure().empty()) return;
+  world_.Trace("a storm begins");
+  storm_ = true;
+  faults_ = plan_.faults;
+  injector_->Begin();
+}
+
+void Simulation::EndStorm() {
   if (!world_.failure().empty()) return;
   world_.Trace("the storm is over");
+  storm_ = false;
   faults_ = Faults();
+  faults_.reclaims = plan_.faults.reclaims;
   injector_->End();
+}
+
+// The load never runs dry: whenever less is under way than there should be, somebody submits a job.
+void Simulation::KeepBusy() {
+  if (day_is_over_) return;
+  const size_t wanted = static_cast<size_t>(storm_ ? plan_.jobs : (plan_.jobs + 2) / 3);
+  if (users_->under_way() < wanted && users_->made() < plan_.jobs_max) users_->SubmitOne(storm_);
+  world_.After(rng_.Between(storm_ ? 1'000 : 20'000, storm_ ? 2 * kMinute : 6 * kMinute), [this] { KeepBusy(); });
+}
+
+void Simulation::Heal() {
+  if (!world_.failure().empty()) return;
+  world_.Trace("the day is over");
+  day_is_over_ = true;
+  faults_.reclaims = false;
+  host_->Start();
   for (const auto& node : static_nodes_) node->PowerOn();
   users_->GiveUpEndless();
   // Drains were an operator's; they are taken back until nothing is left of them.

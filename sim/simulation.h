@@ -1,7 +1,8 @@
-// The whole world of one seed: a scheduler, its disk, a store, static machines, a cloud, users and a storm; then everything heals, and must come to its end.
+// The whole world of one seed: a scheduler, its disk, a store, static machines, a cloud, users; a day of storms and lulls; then everything heals, and must
+// come to its end.
 //
-// Owns all parts and the order of things. Promises are watched by the observer it is given (tests/simulation/checker.h), and two it asks for itself:
-// after the storm everything ends within a bound, and the store's snapshot and events give its rows.
+// Owns all parts and the order of things. Promises are watched by the observer it is given (tests/simulation/watch.h), and two it asks for itself:
+// after the day everything ends within a bound, and the store's snapshot and events give its rows.
 #pragma once
 
 #include <functional>
@@ -18,17 +19,19 @@ namespace spillway::sim {
 
 struct SimOptions {
   uint64_t seed = 1;
-  std::optional<FaultPlan> plan;  // unset: drawn from the seed
+  std::optional<FaultPlan> plan;         // unset: drawn from the seed
+  std::function<void(FaultPlan*)> bias;  // changes the plan that was drawn; empty: nothing
   Hooks hooks;
   std::string* trace = nullptr;
   // A disk that can lose power; empty: memory, which cannot.
-  std::function<std::unique_ptr<SimDisk>(uint64_t seed)> make_power_disk;
+  std::function<std::unique_ptr<SimDisk>(uint64_t seed, bool synchronous)> make_power_disk;
 };
 
 struct SimResult {
   std::string failure;  // "": every promise held
-  std::map<std::string, int64_t> reached;
-  std::string plan;
+  std::map<std::string, int64_t, std::less<>> reached;
+  FaultPlan plan;
+  int64_t failed_ms = 0;   // after the day's beginning
   std::string chain_hash;  // of the last event record: the fingerprint of the run
   int64_t turns = 0, steps = 0, simulated_ms = 0, jobs = 0;
 };
@@ -50,7 +53,11 @@ class Simulation {
   void MakeCloud();
   std::unique_ptr<SimNode> MakeMachine(const Instance& instance);
   SimNode::Surroundings NodeSurroundings();
-  void PlanJobs();
+  void Day();
+  void Lull(int64_t until_ms);
+  void BeginStorm();
+  void EndStorm();
+  void KeepBusy();
   void Heal();
   bool AllEnded() const;
   std::string WhatIsLeft() const;
@@ -58,10 +65,11 @@ class Simulation {
 
   const SimOptions options_;
   const FaultPlan plan_;
+  bool storm_ = false, day_is_over_ = false;
   World world_;
   Observer* const observer_;
   Rng rng_;
-  Faults faults_;  // calm once healed
+  Faults faults_;  // calm in a lull
   Network network_;
   CheckpointStore store_;
   std::unique_ptr<SimDisk> disk_;

@@ -14,16 +14,14 @@ constexpr int64_t kStepsInAMomentMax = 1'000'000;
 
 Rng World::Luck(absl::string_view concern) const { return Rng(SpotSeed(seed_, concern)); }
 
-void World::At(int64_t at_ms, Task what) {
-  heap_.push_back({std::max(at_ms, now_ms_), next_order_++, std::move(what)});
+void World::Plan(Planned planned) {
+  heap_.push_back(std::move(planned));
   std::push_heap(heap_.begin(), heap_.end(), Later);
 }
 
-void World::After(int64_t ms, const LifeWatch& life, Task what) {
-  At(now_ms_ + ms, [watch = life, what = std::move(what)] {
-    if (!watch.expired()) what();
-  });
-}
+void World::At(int64_t at_ms, Task what) { Plan({std::max(at_ms, now_ms_), next_order_++, std::move(what), {}, false}); }
+
+void World::After(int64_t ms, const LifeWatch& life, Task what) { Plan({std::max(now_ms_ + ms, now_ms_), next_order_++, std::move(what), life, true}); }
 
 void World::RunUntil(int64_t until_ms) {
   while (failure_.empty() && !heap_.empty() && heap_.front().at_ms <= until_ms) {
@@ -34,7 +32,7 @@ void World::RunUntil(int64_t until_ms) {
     if (steps_at_ms_ > kStepsInAMomentMax) return Fail("time stands still: something plans itself again and again for the same moment");
     now_ms_ = next.at_ms;
     ++steps_;
-    next.what();
+    if (!next.watched || !next.life.expired()) next.what();
   }
   if (failure_.empty()) now_ms_ = std::max(now_ms_, until_ms);
 }

@@ -61,8 +61,15 @@ class World {
     if (trace_ != nullptr) AppendTrace(absl::StrCat(parts...));
   }
   // A rare situation was reached. Tests ask that each is, over a set of seeds.
-  void Reach(const char* situation) { ++reached_[situation]; }
-  const std::map<std::string, int64_t>& reached() const { return reached_; }
+  void Reach(absl::string_view situation) {
+    const auto known = reached_.find(situation);
+    if (known != reached_.end()) {
+      ++known->second;
+    } else {
+      reached_.emplace(std::string(situation), 1);
+    }
+  }
+  const std::map<std::string, int64_t, std::less<>>& reached() const { return reached_; }
   // A promise is broken: the first one stays, and the world stops.
   void Fail(absl::string_view what);
   const std::string& failure() const { return failure_; }  // "" while all promises hold
@@ -72,7 +79,10 @@ class World {
     int64_t at_ms;
     int64_t order;
     Task what;
+    LifeWatch life;
+    bool watched;  // happens only while `life` lasts
   };
+  void Plan(Planned planned);
   static bool Later(const Planned& a, const Planned& b) { return a.at_ms != b.at_ms ? a.at_ms > b.at_ms : a.order > b.order; }
   void AppendTrace(absl::string_view line);
 
@@ -81,7 +91,7 @@ class World {
   int64_t next_order_ = 0, steps_ = 0, steps_at_ms_ = 0;
   std::vector<Planned> heap_;
   std::string* trace_ = nullptr;
-  std::map<std::string, int64_t> reached_;
+  std::map<std::string, int64_t, std::less<>> reached_;
   std::string failure_;
 };
 

@@ -1,6 +1,7 @@
 // Promises 2 and 3, physically: never two living processes of one task, never two on one device, none begins without an offer that stands, none lives on
-// when its end is durable. Two exceptions, both the owner's word or the lease's one assumption: a job that asked for less than the lease (max_silence),
-// and a machine that was frozen and thawed; there only the registry is held to promise 2 (checkpoint_watch.cc).
+// when its end is durable. Three exceptions, where somebody's word was given that was not kept: a job that asked for less than the lease (max_silence), a
+// machine that was frozen and thawed, and one that its provider did not list although it lived; there only the registry is held to promise 2
+// (checkpoint_watch.cc).
 #include <map>
 #include <set>
 
@@ -68,7 +69,7 @@ class AuthorityWatch final : public Watch {
     bool ended = false;
   };
 
-  bool Excused(JobId job, const SimNode* node) const { return impatient_.count(job) > 0 || node->ever_frozen(); }
+  bool Excused(JobId job, const SimNode* node) const { return impatient_.count(job) > 0 || node->ever_frozen() || node->disowned(); }
 
   void Offered(TaskId task, const core::Attempt& attempt) {
     const AttemptId id{task.job, task.index, attempt.number};

@@ -21,6 +21,15 @@ class CheckpointWatch final : public Watch {
     paths_[manifest.path] = {manifest.attempt, manifest.step};
   }
   void Damaged(const Manifest& manifest) override { attempts_[manifest.attempt].published[manifest.step].damaged = true; }
+  void SealListed(AttemptId id) override {
+    Attempt& attempt = attempts_[id];
+    if (!listed_.insert(id).second) return;  // an earlier answer may be the one that counts
+    attempt.damaged_when_listed.clear();
+    for (const auto& [step, left] : attempt.published) {
+      if (left.damaged) attempt.damaged_when_listed.insert(step);
+    }
+  }
+  void Restarted(const core::State&) override { listed_.clear(); }
   void ProcessBegan(const ProcessFact& process) override { attempts_[process.attempt].began = true; }
 
   void TurnDurable(const store::Batch& batch) override {
@@ -45,7 +54,8 @@ class CheckpointWatch final : public Watch {
   struct Attempt {
     bool offered = false, began = false, ended = false, sealed = false;
     std::map<int64_t, Left> published;  // by step
-    std::set<int64_t> at_end;           // steps published when the end became durable: the seal may not miss them
+    std::set<int64_t> damaged_when_listed;
+    std::set<int64_t> at_end;  // steps published when the end became durable: the seal may not miss them
   };
 
   static AttemptId Id(TaskId task, AttemptNumber number) { return {task.job, task.index, number}; }
@@ -118,10 +128,14 @@ class CheckpointWatch final : public Watch {
     }
     if (!event.newest) return;
     CheckRow(event.attempt, *event.newest, "the seal");
+    if (attempt.damaged_when_listed.count(event.newest->step) > 0) {
+      return Broken("the seal of ", event.attempt.ToString(), " registers step ", event.newest->step, ", which is damaged");
+    }
     if (registered_.insert(event.newest->path).second) world()->Reach("a seal found an unreported checkpoint");
   }
 
   std::map<AttemptId, Attempt> attempts_;
+  std::set<AttemptId> listed_;  // by a seal of the present life of the scheduler
   std::map<std::string, std::pair<AttemptId, int64_t>> paths_;
   std::set<std::string> registered_;
 };

@@ -4,12 +4,13 @@
 
 namespace spillway::sim {
 
-FaultDisk::FaultDisk(uint64_t seed) : vfs_(absl::StrCat("sim-", seed), seed) {}
+FaultDisk::FaultDisk(uint64_t seed, bool synchronous) : vfs_(absl::StrCat("sim-", seed), seed), synchronous_(synchronous) {}
 
 absl::StatusOr<store::SqliteStore*> FaultDisk::Open() {
   store::SqliteOptions options = SimStoreOptions();
   options.path = "spillway.db";
   options.vfs = vfs_.name();
+  options.synchronous = synchronous_;
   auto opened = store::SqliteStore::Open(options);
   if (!opened.ok()) return opened.status();
   store_ = *std::move(opened);

@@ -11,7 +11,7 @@ namespace spillway::sim {
 
 class FaultDisk final : public SimDisk {
  public:
-  explicit FaultDisk(uint64_t seed);
+  FaultDisk(uint64_t seed, bool synchronous);
   absl::StatusOr<store::SqliteStore*> Open() override;
   void Close(bool power_loss) override;
   void SetFull(bool full) override { vfs_.SetFull(full); }
@@ -20,6 +20,7 @@ class FaultDisk final : public SimDisk {
 
  private:
   testing::FaultVfs vfs_;
+  const bool synchronous_;
   std::unique_ptr<store::SqliteStore> store_;
   bool torn_ = false;
 };

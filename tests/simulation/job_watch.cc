@@ -1,5 +1,6 @@
 // Promise 1 and the meaning of an end: what was answered OK is durable at that moment, once, whatever was repeated; a task that counts as done did all its
-// steps, each once; one that counts as failed or cancelled has a cause that truly was.
+// steps, each once; one that counts as failed or cancelled has a cause that truly was. And nothing stands still while nothing goes wrong.
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -8,6 +9,8 @@
 
 namespace spillway::sim {
 namespace {
+
+constexpr int64_t kStillMsMax = 60 * 60'000;
 
 class JobWatch final : public Watch {
  public:
@@ -51,7 +54,30 @@ class JobWatch final : public Watch {
     for (const core::Job& row : batch.jobs) jobs_[row.id].row = row;
   }
 
-  void ProcessEnded(const ProcessFact& process) override { processes_[process.attempt] = process; }
+  void ProcessBegan(const ProcessFact& process) override { alive_.insert(process.attempt); }
+  void ProcessEnded(const ProcessFact& process) override {
+    alive_.erase(process.attempt);
+    processes_[process.attempt] = process;
+  }
+
+  // A task that nobody works on moves on, or ends; only a queued one may wait as long as others have the machines.
+  void Calm(int64_t calm_ms, const Simulation& simulation) override {
+    const int64_t now_ms = world()->now_ms();
+    std::map<TaskId, Stand> stands;
+    for (const auto& [id, live] : simulation.host().engine()->state().jobs) {
+      for (const auto& [index, task] : live.tasks) {
+        Stand stand{now_ms, task.attempts, task.attempt ? task.attempt->state : AttemptState::kUnspecified, task.seal_owed};
+        const auto before = stands_.find(task.id);
+        const bool works = task.attempt && alive_.count({task.id.job, task.id.index, task.attempt->number}) > 0;
+        const bool waits_for_others = task.state == TaskState::kQueued && task.seal_owed == 0 && !alive_.empty();
+        if (before != stands_.end() && !works && !waits_for_others && before->second.Same(stand)) stand.since_ms = before->second.since_ms;
+        const int64_t still_ms = std::min(calm_ms, now_ms - stand.since_ms);
+        if (still_ms > kStillMsMax) return Stands(simulation, task, still_ms);
+        stands.emplace(task.id, stand);
+      }
+    }
+    stands_ = std::move(stands);
+  }
 
   void AtEnd(const Simulation& simulation) override {
     for (const auto& [id, job] : jobs_) {
@@ -74,6 +100,23 @@ class JobWatch final : public Watch {
     JobPlan plan;
     bool cancelled = false;
     int64_t succeeded = 0;
+  };
+
+  void Stands(const Simulation& simulation, const core::Task& task, int64_t still_ms) {
+    const engine::Engine& engine = *simulation.host().engine();
+    std::string why;
+    for (const core::Why& one : core::Explain(engine.state(), engine.soft(), engine.options().policy, task.id, engine.state().meta.now_ms))
+      absl::StrAppend(&why, " (", one.message, ")");
+    Broken("task ", task.id.ToString(), " stands still for ", still_ms / 60'000, " minutes though nothing goes wrong:", why);
+  }
+
+  // Where a task stood when it was last seen to move.
+  struct Stand {
+    int64_t since_ms;
+    AttemptNumber attempts;
+    AttemptState state;
+    AttemptNumber seal_owed;
+    bool Same(const Stand& other) const { return attempts == other.attempts && state == other.state && seal_owed == other.seal_owed; }
   };
 
   void CheckEnd(const core::AttemptEnded& ended) {
@@ -105,6 +148,8 @@ class JobWatch final : public Watch {
   std::set<std::string> uids_;
   std::map<JobId, Job> jobs_;
   std::map<AttemptId, ProcessFact> processes_;
+  std::set<AttemptId> alive_;
+  std::map<TaskId, Stand> stands_;
   int64_t answered_ = 0;
 };
 

@@ -71,6 +71,7 @@ class MoneyWatch final : public Watch {
           return Broken("instance ", id, " (", instance->name, ") billed ", instance->billed_micros, " and stands in nobody's books");
         continue;
       }
+      if (instance->lied_about) continue;  // it ended in our books by its provider's word, and came again as an orphan
       if (books->second.size() != 1) return Broken("instance ", id, " stands in the books of ", books->second.size(), " nodes");
       const Node& node = nodes_.at(*books->second.begin());
       if (node.billed_micros >= 0 && node.billed_micros != instance->billed_micros) return Broken("instance ", id, " was billed as another");

@@ -28,11 +28,12 @@ TEST(Outage, ShorterThanTheLeaseDisturbsNobody) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     FaultPlan plan;
-    plan.storm_ms = 3 * 3'600'000;
+    plan.day_min = 180;
+    plan.storms = {{0, 180}};
     plan.rates.scheduler_dies = 8;
     plan.rates.outage_ms_max = plan.policy.lease_ms - 120'000;
     plan.static_nodes = 3;
-    plan.jobs = 15;
+    plan.jobs = 6;
     plan.spot = true;
     plan.spot_mean_ms = 3'600'000;
     SimOptions options;

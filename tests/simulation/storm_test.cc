@@ -1,4 +1,4 @@
-// Two hundred storms under every watch, and the rare situations that must have been reached by them.
+// A thousand days of storms and lulls under every watch, and the rare situations that must have been reached by them.
 #include <gtest/gtest.h>
 
 #include "tests/simulation/seeds.h"
@@ -45,18 +45,18 @@ const char* const kMustReach[] = {
 };
 
 void Storm(uint64_t first, int64_t count) {
-  const SeedsResult all = RunSeeds(first, count, Hooks(), 3, false);
+  const SeedsResult all = RunSeeds(first, count, RunSetup(), 3, false);
   EXPECT_EQ(all.failed, 0) << all.report;
   if (all.failed > 0) return;
   for (const char* situation : kMustReach) EXPECT_TRUE(all.reached.count(situation)) << "no seed reached: " << situation;
 }
 
-TEST(Storm, Seeds1To100) { Storm(1, 100); }
-TEST(Storm, Seeds101To200) { Storm(101, 100); }
+TEST(Storm, Seeds1To500) { Storm(1, 500); }
+TEST(Storm, Seeds501To1000) { Storm(501, 500); }
 
 TEST(Simulation, SameSeedSameRun) {
   for (const uint64_t seed : {3, 4, 5}) {
-    SaySeedOnAbort(seed);
+    SaySeedOnAbort(seed, "");
     std::string traces[2];
     SimResult results[2];
     for (int i : {0, 1}) {

@@ -10,10 +10,11 @@ Watches::Watches() {
   watches_.push_back(MakeAuthorityWatch(&world_));
   watches_.push_back(MakeCheckpointWatch(&world_));
   watches_.push_back(MakeMoneyWatch(&world_));
+  watches_.push_back(MakeProbeWatch(&world_));
 }
 
 SimResult RunWatched(SimOptions options) {
-  if (!options.make_power_disk) options.make_power_disk = [](uint64_t seed) { return std::make_unique<FaultDisk>(seed); };
+  if (!options.make_power_disk) options.make_power_disk = [](uint64_t seed, bool synchronous) { return std::make_unique<FaultDisk>(seed, synchronous); };
   Watches watches;
   Simulation simulation(std::move(options), &watches);
   watches.SetWorld(simulation.world());

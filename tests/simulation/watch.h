@@ -68,6 +68,7 @@ std::unique_ptr<Watch> MakeAuthorityWatch(World** world);
 std::unique_ptr<Watch> MakeCheckpointWatch(World** world);
 std::unique_ptr<Watch> MakeMoneyWatch(World** world);
 std::unique_ptr<Watch> MakeStateWatch(World** world);
+std::unique_ptr<Watch> MakeProbeWatch(World** world);
 
 // One seed from its beginning to its end under every watch.
 SimResult RunWatched(SimOptions options);

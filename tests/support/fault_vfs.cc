@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/log.h"
 
@@ -16,8 +17,9 @@ struct FaultVfs::File {
     std::string bytes;
   };
   bool exists = false, exists_durably = false;
-  std::string now;      // what reads see
-  std::string durable;  // as of the last sync
+  std::string now;          // what reads see
+  std::string durable;      // as of the last sync
+  bool begun_anew = false;  // deleted since: `now` is not `durable` and what changed
   std::vector<Change> unsynced;
   std::vector<std::unique_ptr<char[]>> shared_memory;
 
@@ -94,7 +96,11 @@ struct FaultVfs::Impl {
       default: h->vfs->tripped_ = true; return SQLITE_IOERR_FSYNC;
     }
     ++h->vfs->syncs_;
-    h->file->durable = h->file->now;
+    if (std::exchange(h->file->begun_anew, false)) {
+      h->file->durable = h->file->now;
+    } else {
+      for (const File::Change& change : h->file->unsynced) File::Apply(change, &h->file->durable);  // cheaper, and as good
+    }
     h->file->unsynced.clear();
     h->file->exists_durably = h->file->exists;
     if (h->sync_folder) {
@@ -163,6 +169,7 @@ struct FaultVfs::Impl {
     file->exists = false;
     file->now.clear();
     file->unsynced.clear();
+    file->begun_anew = true;
     if (sync_folder) {
       file->exists_durably = false;
       file->durable.clear();
@@ -255,6 +262,7 @@ void FaultVfs::PowerLoss(bool torn) {
     file->exists = file->exists_durably;
     if (!file->exists) file->durable.clear();
     file->now = file->durable;
+    file->begun_anew = false;
     file->shared_memory.clear();
   }
   dead_ = false;
@@ -271,6 +279,7 @@ void FaultVfs::SetContents(const std::string& path, std::string bytes) {
   File* file = FileNamed(path);
   file->exists = file->exists_durably = true;
   file->now = file->durable = std::move(bytes);
+  file->begun_anew = false;
   file->unsynced.clear();
 }
 
