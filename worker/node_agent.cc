@@ -255,6 +255,7 @@ void NodeAgent::OnStaged(Staged staged) {
   const auto commands = std::move(it->second);
   staging_.erase(it);
   if (!logic_->MayStart(staged.attempt)) return;  // its end was reported meanwhile
+  if (const auto refused = logic_->InsteadOfStart(staged.attempt)) return Handle(*refused);
   if (!staged.plan.ok()) {
     const bool jobs = absl::IsInvalidArgument(staged.plan.status());
     const EndCause cause = absl::IsResourceExhausted(staged.plan.status()) ? EndCause::kDiskFull : EndCause::kStagingFailed;

@@ -292,6 +292,15 @@ void SessionLogic::StartIfPossible(Known& known) {
   Put(StartAttempt{known.key, known.offer, known.spec});
 }
 
+std::optional<StartRefused> SessionLogic::InsteadOfStart(const AttemptId& attempt) const {
+  const auto at = known_.find(attempt);
+  if (at == known_.end() || at->second.step != Step::kStarting) return std::nullopt;
+  const Known& known = at->second;
+  if (known.kill) return StartRefused{attempt, known.kill->cause, known.kill->initiator, "stopped before it was started"};
+  if (known.stop) return StartRefused{attempt, known.stop->cause, known.stop->initiator, "stopped before it was started"};
+  return std::nullopt;
+}
+
 void SessionLogic::StartHeld() {
   for (auto& [attempt, known] : known_) {
     if (known.step == Step::kHeld) StartIfPossible(known);

@@ -197,6 +197,8 @@ class SessionLogic {
     const auto known = known_.find(attempt);
     return known != known_.end() && known->second.step == Step::kStarting;
   }
+  // Set when it was told to end meanwhile: to be handled instead of sending the START.
+  std::optional<StartRefused> InsteadOfStart(const AttemptId& attempt) const;
 
  private:
   enum class Phase { kNoSupervisor, kWaiting, kConnecting, kHelloSent, kWelcomed };

@@ -211,6 +211,26 @@ TEST(Attempts, AStopOfAnUnknownAttemptIsAnsweredWithItsCause) {
   EXPECT_THAT(All<StartAttempt>(rig.Offered(kA1)), IsEmpty());           // an offer that was overtaken by its stop
 }
 
+TEST(Attempts, WhatIsGivenUpWhileItIsStagedIsNeverStarted) {
+  Rig rig;
+  rig.Join();
+  rig.Offered(kA1);
+  EXPECT_EQ(rig.logic.InsteadOfStart(kA1), std::nullopt);
+  // A newer attempt ends its authority while its files are fetched.
+  EXPECT_THAT(All<StartAttempt>(rig.Offered(kA2)), IsEmpty());
+  const auto refused = rig.logic.InsteadOfStart(kA1);
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->cause, EndCause::kFenced);
+  const std::vector<Output> out = rig.Do(*refused);
+  EXPECT_EQ(ReportsIn(out).front().end.cause, EndCause::kFenced);
+  ASSERT_THAT(All<StartAttempt>(out), SizeIs(1));
+  EXPECT_EQ(All<StartAttempt>(out)[0].offer.attempt, kA2);
+  // And so does a stop.
+  rig.StopOf(kA2, EndCause::kCancelled);
+  ASSERT_TRUE(rig.logic.InsteadOfStart(kA2).has_value());
+  EXPECT_EQ(rig.logic.InsteadOfStart(kA2)->cause, EndCause::kCancelled);
+}
+
 TEST(Attempts, StagingThatFailsEndsTheAttempt) {
   Rig rig;
   rig.Join();
