@@ -53,6 +53,7 @@ void FaultInjector::End() {
   targets_.store->CutUntil(0);
   targets_.cloud->CutUntil(0);
   targets_.host->CallOffDeath();
+  targets_.host->EndStall();
   targets_.host->SetDiskFull(false);
 }
 

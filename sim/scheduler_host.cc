@@ -86,6 +86,12 @@ void SchedulerHost::Stall(int64_t ms) {
   stalled_until_ms_ = around_.world->now_ms() + ms;
 }
 
+void SchedulerHost::EndStall() {
+  if (around_.world->now_ms() >= stalled_until_ms_) return;
+  stalled_until_ms_ = 0;
+  if (up()) PlanTurn(around_.world->now_ms());
+}
+
 void SchedulerHost::SetDiskFull(bool full) {
   around_.world->Trace(full ? "the disk is full" : "the disk has room again");
   around_.disk->SetFull(full);

@@ -79,6 +79,7 @@ class SchedulerHost {
   void Die(DeathAt when, bool power_loss, int64_t back_in_ms);
   void CallOffDeath() { death_.reset(); }
   void Stall(int64_t ms);  // its engine thread does not run
+  void EndStall();
   void SetDiskFull(bool full);
 
   // From the process's other threads. Nothing happens when it is down (nobody listens).

@@ -97,13 +97,13 @@ absl::StatusOr<std::string> SimCloud::CreateNow(const engine::CreateOrder& order
     world_->Reach("the cloud had no capacity");
     return absl::ResourceExhaustedError("insufficient capacity");
   }
-  const std::string id = Make(order.node.name, order.client_token, *market)->id;
-  if (rng_.Chance(faults_->twins)) {
-    world_->Reach("a twin instance was made");
-    by_token_.erase(order.client_token);
-    return Make(order.node.name, order.client_token, *market)->id;
-  }
-  return id;
+  Instance* instance = Make(order.node.name, order.client_token, *market);
+  if (!rng_.Chance(faults_->twins)) return instance->id;
+  world_->Reach("a twin instance was made");
+  instance->twin = true;
+  instance = Make(order.node.name, order.client_token, *market);
+  instance->twin = true;
+  return instance->id;
 }
 
 void SimCloud::MakeStray() {

@@ -33,6 +33,7 @@ struct Instance {
   int64_t notice_given_ms = 0;
   bool ending = false;
   bool stray = false;       // nobody here asked for it
+  bool twin = false;        // another was made by the same request
   bool lied_about = false;  // a listing lacked it while it lived, or showed it alive long after its end
   std::unique_ptr<SimNode> machine;
 };

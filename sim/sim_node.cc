@@ -234,6 +234,10 @@ void SimNode::OnStaged(const worker::Offer& offer, const std::string& key, const
   const auto commands = std::move(worker_->staging.at(key));
   worker_->staging.erase(key);
   if (!worker_->logic->MayStart(offer.attempt) && !around_.bugs->starts_given_up) return around_.world->Reach("an attempt was given up while it was staged");
+  if (const auto refused = worker_->logic->InsteadOfStart(offer.attempt); refused && !around_.bugs->starts_given_up) {
+    around_.world->Reach("an attempt was told to end while it was staged");
+    return Hand(*refused);
+  }
   const auto plan = JobPlan::FromSpec(spec);
   if (!plan.ok()) {
     around_.world->Fail(absl::StrCat("the spec of ", offer.attempt.ToString(), " arrived as something else"));

@@ -64,6 +64,7 @@ class MoneyWatch final : public Watch {
     for (const auto& [id, instance] : simulation.cloud().instances()) {
       if (instance->ended_ms == 0) return Broken("instance ", id, " bills on");
       auto books = by_instance_.find(id);
+      if (books == by_instance_.end() && instance->twin) continue;  // and the books of its name are the other's
       if (books == by_instance_.end()) books = by_instance_.find(instance->name);
       if (books == by_instance_.end()) {
         // A stray that came and went while nobody could look or write down has no row to stand in.
