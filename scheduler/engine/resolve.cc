@@ -25,17 +25,9 @@ Found Find(const core::State& state, NodeId node, AttemptId id) {
 
 }  // namespace
 
-std::string CheckpointDir(const core::State& state, AttemptId attempt) {
-  return absl::StrCat(state.meta.cluster_uuid, "/", attempt.job, "/", attempt.index, "/a", attempt.number);
-}
+namespace {
 
-std::string LogPath(AttemptId attempt) { return absl::StrCat(attempt.job, "/", attempt.index, "/a", attempt.number, ".log"); }
-
-std::string ClientToken(const core::State& state, NodeId node) { return absl::StrCat(state.meta.cluster_uuid, "-", node); }
-
-std::optional<OfferOrder> ResolveOffer(const core::State& state, NodeId node, AttemptId id) {
-  const Found found = Find(state, node, id);
-  if (found.member == nullptr || found.attempt->state != AttemptState::kOffered) return std::nullopt;
+OfferOrder OfferOf(const core::State& state, NodeId node, AttemptId id, const Found& found) {
   OfferOrder order;
   order.node = node;
   order.attempt = id;
@@ -50,6 +42,22 @@ std::optional<OfferOrder> ResolveOffer(const core::State& state, NodeId node, At
   }
   order.log_path = LogPath(id);
   return order;
+}
+
+}  // namespace
+
+std::string CheckpointDir(const core::State& state, AttemptId attempt) {
+  return absl::StrCat(state.meta.cluster_uuid, "/", attempt.job, "/", attempt.index, "/a", attempt.number);
+}
+
+std::string LogPath(AttemptId attempt) { return absl::StrCat(attempt.job, "/", attempt.index, "/a", attempt.number, ".log"); }
+
+std::string ClientToken(const core::State& state, NodeId node) { return absl::StrCat(state.meta.cluster_uuid, "-", node); }
+
+std::optional<OfferOrder> ResolveOffer(const core::State& state, NodeId node, AttemptId id) {
+  const Found found = Find(state, node, id);
+  if (found.member == nullptr || found.attempt->state != AttemptState::kOffered) return std::nullopt;
+  return OfferOf(state, node, id, found);
 }
 
 std::optional<StopOrder> ResolveStop(const core::State& state, NodeId node, AttemptId id) {
@@ -91,7 +99,11 @@ WelcomeOrder ResolveWelcome(const core::State& state, const core::Policy& policy
   order.wanted = core::WantedOn(state, node);
   for (const AttemptId& attempt : order.wanted) {
     if (inventory.count(attempt) == 0) {
-      if (auto offer = ResolveOffer(state, node, attempt)) order.offers.push_back(*std::move(offer));
+      // Accepted counts like offered: a worker that was killed while it staged has forgotten it, and its supervisor, in the same life, never started it
+      // (or is about to, and then says so when it is asked again).
+      const Found found = Find(state, node, attempt);
+      const bool unstarted = found.member != nullptr && (found.attempt->state == AttemptState::kOffered || found.attempt->state == AttemptState::kStarting);
+      if (unstarted) order.offers.push_back(OfferOf(state, node, attempt, found));
     }
     if (auto stop = ResolveStop(state, node, attempt)) order.stops.push_back(*std::move(stop));
   }

@@ -109,6 +109,28 @@ TEST(EngineTest, ANewSessionReplacesTheOldOneAndIsOfferedWhatItLacks) {
   EXPECT_EQ(h.Living({job, 0})->state, AttemptState::kOffered);
 }
 
+// A worker killed between accepting an attempt and starting it: the next one gets the same attempt again, not a new one.
+TEST(EngineTest, WhatWasAcceptedAndForgottenBeforeItStartedIsOfferedAgain) {
+  Harness h;
+  h.Configure({});
+  const NodeId node = h.Register(1, "a", Box(4));
+  const JobId accepted = h.SubmitJob(Cpu()), runs = h.SubmitJob(Cpu());
+  h.engine->Reports(1,
+                    {h.Said({accepted, 0, 1}, Kind::kAccepted, node), h.Said({runs, 0, 1}, Kind::kAccepted, node), h.Said({runs, 0, 1}, Kind::kStarted, node)});
+  h.Run();
+  ASSERT_EQ(h.Living({accepted, 0})->state, AttemptState::kStarting);
+  ASSERT_OK(h.engine->Hello(2, Harness::HelloOf("a", Box(4))));
+  h.Run();
+  EXPECT_THAT(h.welcomes[2].wanted, ElementsAre(AttemptId{accepted, 0, 1}, AttemptId{runs, 0, 1}));
+  // What had started and is not there is no mere forgetting: the node says that it is lost.
+  ASSERT_EQ(h.welcomes[2].offers.size(), 1u);
+  EXPECT_EQ(h.welcomes[2].offers[0].attempt, (AttemptId{accepted, 0, 1}));
+  h.engine->Reports(2, {h.Said({accepted, 0, 1}, Kind::kAccepted, node), h.Said({accepted, 0, 1}, Kind::kStarted, node)});
+  h.Run();
+  EXPECT_EQ(h.Living({accepted, 0})->state, AttemptState::kRunning);
+  EXPECT_EQ(h.Living({accepted, 0})->number, 1);
+}
+
 TEST(EngineTest, AnotherMachineOfTheSameNameIsRefusedWhileTheFirstSpeaks) {
   Harness h;
   h.Configure({});
