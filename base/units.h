@@ -9,9 +9,10 @@
 
 namespace spillway {
 
-// "90s", "2h30m", "1d", "250ms", "0"; a bare number other than 0 is refused with "write 90s, 15m, 2h30m".
 // The longest time that a person may ask for, ten years: sums of a few stay far from overflow. Whoever takes a duration from outside checks it.
 inline constexpr int64_t kDurationMsMax = 3'650LL * 24 * 3'600 * 1'000;
+
+// "90s", "2h30m", "1d", "250ms", "0"; a bare number other than 0 is refused with "write 90s, 15m, 2h30m".
 absl::StatusOr<int64_t> ParseDurationMs(absl::string_view text);
 std::string FormatDurationMs(int64_t ms);  // "2h30m", "45s", "250ms", "0s"
 

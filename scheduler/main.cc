@@ -117,10 +117,10 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
   for (const char* folder : {"", "run", "data", "tokens"}) RETURN_IF_ERROR(MakeDirectories(JoinPath(home, folder), 0700));
   for (const char* folder : {"checkpoints", "logs"}) RETURN_IF_ERROR(MakeDirectories(JoinPath(settings.store_path, folder), 0700));
   RETURN_IF_ERROR(LockHome(home).status());
-  // At once: whoever comes next must find who holds the home, however long the start takes.
-  RETURN_IF_ERROR(WriteFileAtomically(JoinPath(home, "run/spillwayd.pid"), absl::StrCat(getpid(), "\n"), 0600));
   const int worker_port_before = PortBefore(home, "worker"), user_port_before = PortBefore(home, "user");
   ForgetEarlierLife(home);
+  // At once, whoever comes next must find who holds the home, however long the start takes; but never beside an earlier life's ports.
+  RETURN_IF_ERROR(WriteFileAtomically(JoinPath(home, "run/spillwayd.pid"), absl::StrCat(getpid(), "\n"), 0600));
   ASSIGN_OR_RETURN(const std::string user_token, auth::LoadOrCreateToken(JoinPath(home, "tokens/user")));
   ASSIGN_OR_RETURN(const std::string worker_token, auth::LoadOrCreateToken(JoinPath(home, "tokens/worker")));
   const auth::TokenGuard user_guard(user_token), worker_guard(worker_token);

@@ -114,7 +114,9 @@ class Up final : public Verb {
         scheduler_ = *other;
         *started = false;
       }
-      if (const auto address = ListenAddress(paths.user_port); address.ok()) {
+      // Until the one we started has written its pid, the ports are an earlier life's.
+      const bool holds_home = !*started || HoldsHome(paths);
+      if (const auto address = ListenAddress(paths.user_port); holds_home && address.ok()) {
         server_ = *address;
         ASSIGN_OR_RETURN(std::unique_ptr<Api> api, context.dial(server_, token));
         last = api->GetServerInfo().status();
@@ -125,6 +127,10 @@ class Up final : public Verb {
     }
     return absl::UnavailableError(
         absl::StrCat("spillwayd runs (pid ", scheduler_.pid, ") but does not answer: ", last.message(), LogTail(paths.scheduler_log)));
+  }
+
+  bool HoldsHome(const HomePaths& paths) const {
+    return absl::StripAsciiWhitespace(ReadFile(paths.scheduler_pid, 64).value_or("")) == absl::StrCat(scheduler_.pid);
   }
 
   absl::Status StartWorker(Context& context, const HomePaths& paths, Api& api, const std::string& node) {

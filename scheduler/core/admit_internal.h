@@ -62,6 +62,8 @@ struct End {
   std::string detail;
   int64_t to_step = 0;
   bool nodes_own_word = false;  // the node that was offered the attempt says so
+  NodeId gone_node = 0;         // see AttemptEnded
+  int64_t billed_until_ms = 0;
 };
 // The event, with what becomes of the task. Requires task.attempt.
 AttemptEnded EndOf(const AdmitContext& context, const Job& job, const Task& task, const End& end);

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "scheduler/core/admit_internal.h"
+#include "scheduler/core/metering.h"
 #include "scheduler/core/policy/retry.h"
 
 namespace spillway::core {
@@ -62,6 +63,8 @@ AttemptEnded EndOf(const AdmitContext& context, const Job& job, const Task& task
   event.node_faults = outcome.node_faults;
   event.user_errors = outcome.user_errors;
   event.checkpointed_in_vain = outcome.checkpointed_in_vain;
+  event.gone_node = believed.gone_node;
+  event.billed_until_ms = believed.billed_until_ms;
   return event;
 }
 
@@ -79,6 +82,10 @@ void EndNode(const AdmitContext& context, const Node& node, bool reclaimed, cons
   end.cause = taken ? EndCause::kPreempted : EndCause::kNodeLost;
   end.initiator = taken ? Initiator::kProvider : Initiator::kNode;
   end.detail = absl::StrCat(node.name, taken ? " was taken" : " is gone", reason.empty() ? "" : ": ", reason);
+  if (billed_micros >= 0 && node.owned && node.created_ms > 0) {
+    end.gone_node = node.id;
+    end.billed_until_ms = BilledUntil(node, billed_micros, context.now_ms);
+  }
   EndAllOn(context, node.id, end, events);
   NodeGone gone;
   gone.node = node.id;

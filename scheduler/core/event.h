@@ -93,10 +93,13 @@ struct AttemptEnded {
   bool seal = false;                         // the attempt must be sealed first
   NodeId avoid_node = 0;
   int64_t preempted = 0, node_faults = 0, user_errors = 0, checkpointed_in_vain = 0;  // the task's counters from now on
+  NodeId gone_node = 0;  // the member whose machine is gone, where its bill is known: what it ran after the bill's end is nobody's run
+  int64_t billed_until_ms = 0;
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
     a(1, s.attempt.job), a(2, s.attempt.index), a(3, s.attempt.number), a(4, s.cause), a(5, s.initiator), a(6, s.detail), a(7, s.to_step), a(8, s.next);
     a(9, s.not_before_ms), a(10, s.seal), a(11, s.avoid_node), a(12, s.preempted), a(13, s.node_faults), a(14, s.user_errors), a(15, s.checkpointed_in_vain);
+    a(16, s.gone_node), a(17, s.billed_until_ms);
   }
 };
 struct CheckpointRegistered {

@@ -80,6 +80,21 @@ void Meter(State* state, NodeId id, int64_t now_ms, Changes* changes) {
   for (const AttemptId& attempt : attempts->second) Append(state, &node, attempt, "run", from_ms, now_ms, parts[part++], changes);
 }
 
+void MeterGone(State* state, NodeId id, int64_t billed_until_ms, int64_t now_ms, Changes* changes) {
+  Meter(state, id, billed_until_ms, changes);
+  Node& node = state->nodes.at(id);
+  if (now_ms <= node.metered_ms) return;
+  const int64_t from_ms = node.metered_ms, amount = CostUntil(node, now_ms) - CostUntil(node, from_ms);
+  node.metered_ms = now_ms;
+  changes->nodes.insert(id);
+  if (node.price_micros_per_hour > 0) Append(state, &node, AttemptId(), "overhead", from_ms, now_ms, amount, changes);
+}
+
+int64_t BilledUntil(const Node& node, int64_t billed_micros, int64_t now_ms) {
+  const int64_t covered_ms = pricing::AffordableMs({1, 0, node.price_micros_per_hour}, billed_micros);
+  return covered_ms >= now_ms - node.created_ms ? now_ms : node.created_ms + covered_ms;
+}
+
 void CloseMeter(State* state, NodeId id, int64_t billed_micros, int64_t now_ms, Changes* changes) {
   Meter(state, id, now_ms, changes);
   Node& node = state->nodes.at(id);

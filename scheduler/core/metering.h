@@ -12,6 +12,12 @@ namespace spillway::core {
 // Call before the change. Does nothing for a node that does not bill yet, or was metered at this very time.
 void Meter(State* state, NodeId node, int64_t now_ms, Changes* changes);
 
+// The same for a node that is gone and was billed until `billed_until_ms`: what it ran on is run until then, and overhead from then to now.
+void MeterGone(State* state, NodeId node, int64_t billed_until_ms, int64_t now_ms, Changes* changes);
+
+// Until when a bill of so much covers the node at its price, at most `now_ms`. Requires that the node was created.
+int64_t BilledUntil(const Node& node, int64_t billed_micros, int64_t now_ms);
+
 // The node has ended: brings the sum of its charges to what the billing rule says ("overhead"), then to what the provider billed ("adjustment";
 // billed_micros -1: unknown). Nodes we did not create have no bill: their charges stand as they are.
 void CloseMeter(State* state, NodeId node, int64_t billed_micros, int64_t now_ms, Changes* changes);

@@ -103,6 +103,7 @@ void Apply(const ReduceContext& context, const AttemptStopRequested& event) {
 
 void Apply(const ReduceContext& context, const AttemptEnded& event) {
   const std::vector<Member> members = LivingTask(*context.state, event.attempt).attempt->members;
+  if (event.gone_node != 0) MeterGone(context.state, event.gone_node, event.billed_until_ms, context.now_ms, context.changes);
   MeterMembers(context, members);
   ChangeTask(context, event.attempt.task(), [&](Task* task) {
     Attempt attempt = Living(task, event.attempt.number);

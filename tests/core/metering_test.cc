@@ -65,8 +65,32 @@ TEST_F(Metering, ProvidersBillHasTheLastWord) {
   const NodeId node = Burst(Gpus(1));
   world_.Advance(3 * kSecond);
   world_.Do(InstanceGone{node, true, "", 9'500});
-  EXPECT_THAT(Texts(world_), ElementsAre("boot 5000ms 5000", "idle 2000ms 2000", "run 1.0@1 3000ms 3000", "adjustment 0ms -500"));
+  EXPECT_THAT(Texts(world_), ElementsAre("boot 5000ms 5000", "idle 2000ms 2000", "run 1.0@1 2500ms 2500", "overhead 500ms 500", "adjustment 0ms -500"));
   EXPECT_EQ(world_.gone_nodes[node].charged_micros, 9'500);
+}
+
+// The machine was taken while nobody listened: the hour until that is heard is not the job's.
+TEST_F(Metering, ALateWordOfAnEndIsNotChargedToTheAttempts) {
+  const NodeId node = Burst(Gpus(1));
+  world_.SubmitJob(Gpus(3));
+  world_.Turn();
+  world_.Advance(kHour);
+  world_.Do(InstanceGone{node, true, "", 10'000});
+  EXPECT_THAT(Texts(world_), ElementsAre("boot 5000ms 5000", "idle 2000ms 2000", "run 1.0@1 3000ms 750", "run 2.0@1 3000ms 2250", "overhead 3597000ms 3597000",
+                                         "overhead 0ms 3000", "adjustment 0ms -3600000"));
+  EXPECT_EQ(world_.gone_nodes[node].charged_micros, 10'000);
+}
+
+TEST_F(Metering, ABillThatEndsBeforeTheNewestChargeLeavesWhatWasCharged) {
+  const NodeId node = Burst(Gpus(1));
+  world_.Advance(8 * kSecond);
+  world_.SubmitJob(Gpus(1));
+  world_.Turn();
+  world_.Advance(8 * kSecond);
+  world_.Do(InstanceGone{node, true, "", 10'000});
+  EXPECT_THAT(Texts(world_), ElementsAre("boot 5000ms 5000", "idle 2000ms 2000", "run 1.0@1 8000ms 8000", "overhead 8000ms 8000", "overhead 0ms 7000",
+                                         "adjustment 0ms -20000"));
+  EXPECT_EQ(world_.gone_nodes[node].charged_micros, 10'000);
 }
 
 TEST_F(Metering, SharedNodeIsSplitByDevices) {
