@@ -116,4 +116,28 @@ int64_t UnmeteredMicros(const Node& node, int64_t now_ms) {
   return CostUntil(node, now_ms) - CostUntil(node, node.metered_ms);
 }
 
+std::optional<CostSoFar> JobCostSoFar(const State& state, JobId id, int64_t now_ms) {
+  const auto live = state.jobs.find(id);
+  if (live == state.jobs.end()) return std::nullopt;
+  CostSoFar cost{live->second.job.charged_micros, live->second.job.reserved_micros};
+  std::set<NodeId> nodes;
+  for (const auto& [index, task] : live->second.tasks) {
+    if (!task.attempt) continue;
+    for (const Member& member : task.attempt->members) nodes.insert(member.node);
+  }
+  for (const NodeId node_id : nodes) {
+    const Node* node = FindNode(state, node_id);
+    const auto attempts = state.index.on_node.find(node_id);
+    if (node == nullptr || attempts == state.index.on_node.end()) continue;
+    if (node->state != NodeState::kReady && node->state != NodeState::kDraining) continue;
+    const std::vector<int64_t> parts = SplitByLargestRemainder(UnmeteredMicros(*node, now_ms), Weights(state, node_id, attempts->second));
+    size_t part = 0;
+    for (const AttemptId& attempt : attempts->second) {
+      if (attempt.job == id) (node->market == Market::kReserved ? cost.reserved_micros : cost.burst_micros) += parts[part];
+      ++part;
+    }
+  }
+  return cost;
+}
+
 }  // namespace spillway::core

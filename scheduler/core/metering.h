@@ -5,6 +5,8 @@
 // whole whatever the cuts. A node without a price leaves no rows. Owns Charge, Node::metered_ms/charged_micros and the money of jobs; never a state.
 #pragma once
 
+#include <optional>
+
 #include "scheduler/core/core.h"
 
 namespace spillway::core {
@@ -24,5 +26,12 @@ void CloseMeter(State* state, NodeId node, int64_t billed_micros, int64_t now_ms
 
 // What has accrued on the node since its newest charge.
 int64_t UnmeteredMicros(const Node& node, int64_t now_ms);
+
+// A living job's charges, and its share of what has accrued since then where it runs: what they would be if all of that were metered now.
+struct CostSoFar {
+  int64_t burst_micros = 0;
+  int64_t reserved_micros = 0;  // at the amortised price
+};
+std::optional<CostSoFar> JobCostSoFar(const State& state, JobId job, int64_t now_ms);
 
 }  // namespace spillway::core

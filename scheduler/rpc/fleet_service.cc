@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "scheduler/core/metering.h"
 #include "scheduler/rpc/translate_view.h"
 #include "scheduler/rpc/unary.h"
 
@@ -25,16 +26,21 @@ grpc::ServerUnaryReactor* FleetService::ListNodes(grpc::CallbackServerContext* c
     }
     ASSIGN_OR_RETURN(const std::vector<core::Node> nodes, backend_.reader->ListNodes(request->include_gone(), before, limit));
     using Uses = std::map<NodeId, NodeUse>;
-    ASSIGN_OR_RETURN(const Uses uses, AskState(backend_, [&](const core::State& state, const core::Soft& soft, int64_t) {
+    ASSIGN_OR_RETURN(const Uses uses, AskState(backend_, [&](const core::State& state, const core::Soft& soft, int64_t now_ms) {
                        Uses out;
-                       for (const core::Node& node : nodes) {
-                         if (core::FindNode(state, node.id) != nullptr) out[node.id] = UseOfNode(state, soft, node);
+                       for (const core::Node& row : nodes) {
+                         const core::Node* node = core::FindNode(state, row.id);
+                         if (node == nullptr) continue;
+                         NodeUse& use = out[row.id] = UseOfNode(state, soft, row);
+                         use.charged_micros = node->charged_micros + core::UnmeteredMicros(*node, now_ms);
                        }
                        return out;
                      }));
     for (const core::Node& node : nodes) {
       const auto use = uses.find(node.id);
-      *response->add_nodes() = NodeView(node, use == uses.end() ? NodeUse{} : use->second);
+      v1::Node* view = response->add_nodes();
+      *view = NodeView(node, use == uses.end() ? NodeUse{} : use->second);
+      if (use != uses.end() && node.gone_ms == 0) view->set_charged_micros(use->second.charged_micros);
     }
     if (static_cast<int64_t>(nodes.size()) == limit) response->set_next_page_token(absl::StrCat(nodes.back().id));
     return absl::OkStatus();

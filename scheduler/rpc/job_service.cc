@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "scheduler/core/metering.h"
 #include "scheduler/rpc/follow.h"
 #include "scheduler/rpc/live.h"
 #include "scheduler/rpc/log_follower.h"
@@ -196,11 +197,18 @@ grpc::ServerUnaryReactor* JobService::Get(grpc::CallbackServerContext* context, 
   if (auto* refused = RefuseStranger(context, backend_)) return refused;
   return ReadOnPool(context, backend_, [this, request, response]() -> absl::Status {
     ASSIGN_OR_RETURN(const JobId id, FindJob(backend_, request->job_id(), request->name()));
+    std::optional<core::CostSoFar> cost;
     ASSIGN_OR_RETURN(const LiveTasks live, AskState(backend_, [&](const core::State& state, const core::Soft& soft, int64_t now_ms) {
+                       cost = core::JobCostSoFar(state, id, now_ms);
                        return CollectLive(state, soft, backend_.engine->policy(), now_ms, {id}, kLiveTasksMax, true);
                      }));
     ASSIGN_OR_RETURN(const core::Job job, backend_.reader->GetJob(id));
     *response = JobView(job);
+    // Not when it has ended since: then the row has all of it.
+    if (cost.has_value() && job.ended_ms == 0) {
+      response->set_cost_micros(cost->burst_micros);
+      response->set_reserved_micros(cost->reserved_micros);
+    }
     RETURN_IF_ERROR(FillSpec(backend_, job, response));
     return FillTasks(backend_, job, limits::kPageSizeMax, live, response);
   });

@@ -27,6 +27,7 @@ struct NodeUse {
   core::Capacity free;
   bool connected = false;
   int64_t last_seen_ms = 0;
+  int64_t charged_micros = 0;  // with what has accrued since the newest charge
 };
 v1::Node NodeView(const core::Node& node, const NodeUse& use);
 NodeUse UseOfNode(const core::State& state, const core::Soft& soft, const core::Node& node);

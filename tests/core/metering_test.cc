@@ -47,6 +47,8 @@ TEST_F(Metering, WholeLifeOfABurstNode) {
   const NodeId node = Burst(Gpus(1));
   world_.Advance(8 * kSecond);
   EXPECT_EQ(UnmeteredMicros(world_.node(node), world_.now_ms), 8'000);
+  EXPECT_EQ(world_.charges.size(), 2u) << "of the run nothing is charged yet";
+  EXPECT_EQ(JobCostSoFar(world_.state, 1, world_.now_ms)->burst_micros, 8'000);
   world_.End({1, 0, 1}, EndCause::kCompleted);
   world_.Advance(kMinute);
   world_.HearFromAll();
@@ -99,7 +101,10 @@ TEST_F(Metering, SharedNodeIsSplitByDevices) {
   world_.SubmitJob(Gpus(3));
   world_.Turn();
   world_.Advance(3 * kSecond);
+  EXPECT_EQ(JobCostSoFar(world_.state, 1, world_.now_ms)->burst_micros, 1'750) << "1 s alone and a quarter of 3 s";
+  EXPECT_EQ(JobCostSoFar(world_.state, 2, world_.now_ms)->burst_micros, 2'250);
   world_.End({1, 0, 1}, EndCause::kCompleted);
+  EXPECT_FALSE(JobCostSoFar(world_.state, 1, world_.now_ms).has_value()) << "it has ended: its row has all of it";
   EXPECT_THAT(Texts(world_), ElementsAre("boot 5000ms 5000", "idle 2000ms 2000", "run 1.0@1 1000ms 1000", "run 1.0@1 3000ms 750", "run 2.0@1 3000ms 2250"));
 }
 
@@ -130,6 +135,8 @@ TEST_F(Metering, ReservedTimeCountsApartFromBurstMoney) {
   world_.HearFromAll();
   world_.Turn();
   world_.Advance(2 * kSecond);
+  EXPECT_EQ(JobCostSoFar(world_.state, 1, world_.now_ms)->reserved_micros, 2'000);
+  EXPECT_EQ(JobCostSoFar(world_.state, 1, world_.now_ms)->burst_micros, 0);
   world_.End({1, 0, 1}, EndCause::kCompleted);
   EXPECT_THAT(Texts(world_), ElementsAre("idle 1000ms 1000", "run 1.0@1 2000ms 2000"));
   EXPECT_EQ(world_.ended_jobs[1].reserved_micros, 2'000);

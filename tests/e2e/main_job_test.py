@@ -5,7 +5,7 @@ import re
 import subprocess
 import unittest
 
-from support import ClusterTest, number, program, wait_for
+from support import Cluster, ClusterTest, number, program, wait_for
 
 TEXT = "/usr/share/common-licenses/GPL-3"
 
@@ -78,6 +78,29 @@ class MainJob(ClusterTest):
         story = self.cluster.ok("events")
         for kind in ("job_submitted", "attempt_offered", "attempt_started", "attempt_ended"):
             self.assertIn(kind, story)
+
+
+class CostSoFar(unittest.TestCase):
+    def test_what_runs_has_a_cost_before_it_is_charged(self):
+        cluster = Cluster()
+        self.addCleanup(cluster.close)
+        cluster.write_config(more="reservations: [{name: base, nodes: [n1], price_per_hour: 3600}]\n")  # one a second
+        cluster.start_scheduler()
+        cluster.start_worker("n1")
+        go = cluster.path("go")
+        job = cluster.submit(f"name: paid\nscript: 'while [ ! -e {go} ]; do sleep 0.05; done'\n")
+        cluster.wait_running(job)
+        first = wait_for("the job to have cost something", lambda: number(cluster.job(job)["reserved_micros"]))
+        more = wait_for("it to cost more", lambda: (lambda now: now if now > first else None)(number(cluster.job(job)["reserved_micros"])))
+        self.assertEqual(number(cluster.job(job)["cost_micros"]), 0, "reserved hours are no burst money")
+        self.assertIn("so far", cluster.ok("describe", str(job)))
+        self.assertGreater(number(cluster.nodes()[0]["charged_micros"]), first)
+        with open(go, "w", encoding="utf-8"):
+            pass
+        self.assertEqual(cluster.wait_state(job), "SUCCEEDED")
+        ended = number(cluster.job(job)["reserved_micros"])
+        self.assertGreaterEqual(ended, more)
+        self.assertEqual(ended, number(cluster.ask("cost", "report")["jobs"][0]["reserved_micros"]), "what it showed is what was charged")
 
 
 if __name__ == "__main__":
