@@ -121,6 +121,7 @@ class Explainer {
 
   void Waiting(const Job& job, const Task& task) {
     const Shape& shape = ShapeOf(state_, job);
+    if (NothingOnItsMarkets(shape)) return;
     if (task.seal_owed != 0)
       Say("SEALING", absl::StrCat("the checkpoints of attempt ", task.seal_owed, " are being verified before the next attempt starts"), "");
     if (task.not_before_ms > now_ms_) {
@@ -130,6 +131,25 @@ class Explainer {
     const bool node_open = Nodes(job, task, shape, &nearest);
     if (!node_open) Offers(task, shape, &nearest);
     if (whys_.empty()) Say("NEXT_TURN", "nothing stands in the way: it is placed in the next turn", "");
+  }
+
+  // True when nothing that is there or offered is on a market the job allows: then nothing else about them matters.
+  bool NothingOnItsMarkets(const Shape& shape) {
+    if (shape.markets.empty()) return false;
+    Nearest nearest;
+    for (const auto& [id, node] : state_.nodes) {
+      if (shape.markets.contains(node.market)) return false;
+      nearest.Consider(Misfits(shape, node), shape, absl::StrCat("node ", node.name), node);
+    }
+    for (const auto& [key, offer] : state_.offers) {
+      if (offer.withdrawn) continue;
+      if (shape.markets.contains(offer.market)) return false;
+      nearest.Consider(Misfits(shape, offer), shape, absl::StrCat("offer ", offer.provider, "/", offer.name), offer);
+    }
+    const std::string allowed = absl::StrJoin(shape.markets, " or ", [](std::string* out, Market market) { absl::StrAppend(out, LowerName(market)); });
+    Say("NO_MARKET", absl::StrCat("the job allows only ", allowed, ", and there is no such node, nor does any provider offer one"),
+        absl::StrCat("nodes of that market", nearest.misfits == kMisfitMarket ? absl::StrCat("; or ", nearest.Unblocks()) : ""));
+    return true;
   }
 
   static std::string LastEnd(const Task& task) {
@@ -182,7 +202,8 @@ class Explainer {
       Say("NO_NODES", "no node has registered yet", "");
     } else if (unfit == registered) {
       Say("NO_NODE_FITS",
-          absl::StrCat("none of the ", Count(unfit, "node", "nodes"), " could ever hold ", DescribeNeed(shape), " (excluded: ", tally.Text(), ")"),
+          absl::StrCat(unfit == 1 ? "the only node could never hold " : absl::StrCat("none of the ", unfit, " nodes could ever hold "), DescribeNeed(shape),
+                       " (excluded: ", tally.Text(), ")"),
           nearest->Unblocks());
     }
     if (busy_reserved > 0 && open == 0) {
@@ -195,7 +216,7 @@ class Explainer {
     if (busy_burst > 0 && open == 0) Say("BURST_BUSY", absl::StrCat(Count(busy_burst, "burst node that fits is", "burst nodes that fit are"), " busy"), "");
     if (cordoned > 0) {
       Say("NODES_CORDONED", absl::StrCat(Count(cordoned, "node that fits is", "nodes that fit are"), " cordoned"),
-          absl::StrCat("spillway cordon --off ", cordoned_names.front()));
+          absl::StrCat("spillway uncordon ", cordoned_names.front()));
     }
     if (leaving > 0)
       Say("NODES_LEAVING", absl::StrCat(Count(leaving, "node that fits is", "nodes that fit are"), " draining, released or about to be taken"), "");
@@ -242,14 +263,15 @@ class Explainer {
     }
     for (const auto& [provider, offers] : limited) {
       const int64_t max_nodes = state_.meta.providers.at(provider).max_nodes;
-      Say("NODE_LIMIT", absl::StrCat("provider ", provider, " has ", AliveNodes(state_, provider), " nodes, max_nodes is ", max_nodes),
-          absl::StrCat("a higher max_nodes of provider ", provider, " would allow ", Count(offers, "offer", "offers"), " that fit"));
+      Say("NODE_LIMIT", absl::StrCat("provider ", provider, " has ", Count(AliveNodes(state_, provider), "node", "nodes"), ", max_nodes is ", max_nodes),
+          absl::StrCat("a higher max_nodes of provider ", provider, " would allow ", Count(offers, "offer that fits", "offers that fit")));
     }
     if (total == 0) {
       Say("NO_OFFERS", "no provider has an offer to spill to", "a provider that creates nodes would be asked");
     } else if (unfit == total) {
       Say("NO_OFFER_FITS",
-          absl::StrCat("none of the ", Count(total, "offer", "offers"), " could hold ", DescribeNeed(shape), " (excluded: ", tally.Text(), ")"),
+          absl::StrCat(total == 1 ? "the only offer could not hold " : absl::StrCat("none of the ", total, " offers could hold "), DescribeNeed(shape),
+                       " (excluded: ", tally.Text(), ")"),
           nearest->Unblocks());
     }
   }

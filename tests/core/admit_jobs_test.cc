@@ -99,7 +99,7 @@ TEST_F(AdmitJobs, NeverFitsNamesTheNeedAndTheNearest) {
   EXPECT_THAT(Submit(MakeJob(Gpus(4, "A100"))), IsOk()) << "the cloud has not listed its offers yet";
   world_.Do(OffersListed{"cloud", {MakeOffer("cloud", "od", Market::kOnDemand, 1'000'000, Box(8, 1, "A100"))}});
   EXPECT_THAT(Submit(MakeJob(Gpus(4, "A100"))),
-              StatusIs(Code::kInvalidArgument, AllOf(HasSubstr("never fits"), HasSubstr("4 x A100"), HasSubstr("offer cloud/od has 1 GPUs, 4 needed"))));
+              StatusIs(Code::kInvalidArgument, AllOf(HasSubstr("never fits"), HasSubstr("4 x A100"), HasSubstr("offer cloud/od has 1 GPU, 4 needed"))));
   EXPECT_THAT(Submit(MakeJob(Gpus(2, "h100"))), IsOk()) << "models are compared without case";
   Shape picky = Gpus(1);
   picky.interruptible = false;

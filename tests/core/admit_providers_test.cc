@@ -271,7 +271,7 @@ TEST_F(AdmitProviders, PlaceIsLookedAtAgain) {
   const NodeId other = world_.Register("rack-2", Box(8, 2));
   world_.Register("rack-9", Box(8, 2));
   const JobId third = world_.SubmitJob(picky);
-  EXPECT_THAT(world_.Try(Place{{third, 0}, {{other, 1, false}}, {}}), StatusIs(Code::kFailedPrecondition, HasSubstr("name")));
+  EXPECT_THAT(world_.Try(Place{{third, 0}, {{other, 1, false}}, {}}), StatusIs(Code::kFailedPrecondition, HasSubstr("placement.nodes allows: rack-9")));
 }
 
 TEST_F(AdmitProviders, RequestIsLookedAtAgain) {

@@ -12,6 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 class Reading : public ::testing::Test {
@@ -89,6 +90,35 @@ TEST_F(Reading, MarketsAndInterruptibilityAsUnblockers) {
   world_.Do(OffersListed{"cloud", {Spot()}});
   world_.Turn();
   EXPECT_THAT(Explain(job), Contains(Says("NO_OFFER_FITS", "spot refused", "placement.interruptible: true would allow offer cloud/sp")));
+}
+
+TEST_F(Reading, AMarketThatNothingIsOnIsTheFirstReason) {
+  world_.Do(OffersListed{"cloud", {Spot(), MakeOffer("cloud", "od", Market::kOnDemand, 3'500'000, Box(8, 1))}});
+  world_.Register("rack-1", Box(8, 1));
+  Shape cheap = Gpus(1);
+  cheap.markets = {Market::kSpot};
+  const JobId job = world_.SubmitJob(cheap);
+  world_.Do(OffersListed{"cloud", {MakeOffer("cloud", "od", Market::kOnDemand, 3'500'000, Box(8, 1))}});
+  EXPECT_THAT(Explain(job), ElementsAre(Says("NO_MARKET", "the job allows only spot, and there is no such node, nor does any provider offer one",
+                                             "adding reserved to placement.markets would allow node rack-1")));
+  world_.Do(OffersListed{"cloud", {Spot()}});
+  EXPECT_THAT(Explain(job), Not(Contains(Says("NO_MARKET", ""))));
+}
+
+TEST_F(Reading, OneIsNotMany) {
+  world_.Register("rack-1", Box(1, 1));
+  Shape one = Gpus(1);
+  one.cpu_milli = 1000;
+  EXPECT_EQ(DescribeNeed(one), "1 x any GPU, 1 cpu");
+  one.cpu_milli = 2500;
+  EXPECT_EQ(DescribeNeed(one), "1 x any GPU, 2.5 cpus");
+  const Node& rack = world_.state.nodes.begin()->second;
+  one.gpu_count = 2;
+  EXPECT_EQ(DescribeMisfits(Misfits(one, rack), one, rack), "has 1 GPU, 2 needed; has 1 cpu, 2.5 needed");
+  one = Gpus(1);
+  one.cpu_milli = 1000;
+  one.markets = {Market::kSpot, Market::kOnDemand};
+  EXPECT_EQ(DescribeMisfits(Misfits(one, rack), one, rack), "is reserved, and placement.markets allows only spot or on_demand");
 }
 
 TEST_F(Reading, BackOffCapacityAndLimitOfOffers) {

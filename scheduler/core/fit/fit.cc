@@ -58,7 +58,25 @@ uint32_t MisfitsOf(const Shape& shape, const Candidate& candidate) {
   return misfits;
 }
 
-std::string Cpus(int64_t milli) { return milli % 1000 == 0 ? absl::StrCat(milli / 1000) : absl::StrCat(milli, "m"); }
+// "2", "0.5".
+std::string Cpus(int64_t milli) {
+  std::string text = absl::StrCat(milli / 1000);
+  if (milli % 1000 != 0) {
+    absl::StrAppend(&text, ".", absl::StrCat(1000 + milli % 1000).substr(1));
+    text.erase(text.find_last_not_of('0') + 1);
+  }
+  return text;
+}
+std::string CpuCount(int64_t milli) { return absl::StrCat(Cpus(milli), milli == 1000 ? " cpu" : " cpus"); }
+std::string GpuCount(int64_t count) { return absl::StrCat(count == 0 ? "no" : absl::StrCat(count), count == 1 ? " GPU" : " GPUs"); }
+
+template <typename Texts>
+std::string Any(const Texts& allowed) {
+  return absl::StrJoin(allowed, " or ");
+}
+std::string AnyMarket(const std::set<Market>& allowed) {
+  return absl::StrJoin(allowed, " or ", [](std::string* out, Market market) { absl::StrAppend(out, LowerName(market)); });
+}
 
 std::string Or(const std::string& text, const char* otherwise) { return text.empty() ? otherwise : text; }
 
@@ -68,21 +86,21 @@ std::string Describe(uint32_t misfits, const Shape& shape, const Candidate& cand
   const auto add = [&](Misfit bit, std::string text) {
     if (misfits & bit) parts.push_back(std::move(text));
   };
-  add(kMisfitGpuCount, absl::StrCat("has ", has.gpu_count, " GPUs, ", shape.gpu_count, " needed"));
+  add(kMisfitGpuCount, absl::StrCat("has ", GpuCount(has.gpu_count), ", ", shape.gpu_count, " needed"));
   add(kMisfitGpuModel, absl::StrCat("its GPUs are ", Or(has.gpu_model, "of no known model"), ", not ", absl::StrJoin(shape.gpu_models, " or ")));
   add(kMisfitGpuMemory,
       absl::StrCat("its GPUs have ", FormatBytes(has.gpu_memory_bytes), " each, ",
                    has.gpu_memory_bytes < shape.gpu_memory_bytes_min ? absl::StrCat(FormatBytes(shape.gpu_memory_bytes_min), " needed")
                                                                      : absl::StrCat("at most ", FormatBytes(shape.gpu_memory_bytes_max), " wanted")));
-  add(kMisfitCpu, absl::StrCat("has ", Cpus(has.cpu_milli), " cpus, ", Cpus(shape.cpu_milli), " needed"));
+  add(kMisfitCpu, absl::StrCat("has ", CpuCount(has.cpu_milli), ", ", Cpus(shape.cpu_milli), " needed"));
   add(kMisfitMemory, absl::StrCat("has ", FormatBytes(has.memory_bytes), " memory, ", FormatBytes(shape.memory_bytes), " needed"));
   add(kMisfitDisk, absl::StrCat("has ", FormatBytes(has.disk_bytes), " disk, ", FormatBytes(shape.disk_bytes), " needed"));
-  add(kMisfitMarket, absl::StrCat("its market, ", LowerName(candidate.market), ", is not among placement.markets"));
+  add(kMisfitMarket, absl::StrCat("is ", LowerName(candidate.market), ", and placement.markets allows only ", AnyMarket(shape.markets)));
   add(kMisfitInterruptible, "is on spot, and the job must not be interrupted");
-  add(kMisfitRegion, absl::StrCat("its region, ", Or(candidate.region, "(none)"), ", is not among placement.regions"));
-  add(kMisfitZone, absl::StrCat("its zone, ", Or(candidate.zone, "(none)"), ", is not among placement.zones"));
-  add(kMisfitProvider, absl::StrCat("its provider, ", candidate.provider, ", is not among placement.providers"));
-  add(kMisfitNodeName, "its name is not among placement.nodes");
+  add(kMisfitRegion, absl::StrCat("is in ", Or(candidate.region, "no region"), ", and placement.regions allows only ", Any(shape.regions)));
+  add(kMisfitZone, absl::StrCat("is in ", Or(candidate.zone, "no zone"), ", and placement.zones allows only ", Any(shape.zones)));
+  add(kMisfitProvider, absl::StrCat("comes from ", candidate.provider, ", and placement.providers allows only ", Any(shape.providers)));
+  add(kMisfitNodeName, absl::StrCat("is none of those that placement.nodes allows: ", Any(shape.node_names)));
   add(kMisfitPrice,
       absl::StrCat("costs ", FormatMicros(candidate.price_micros_per_hour), " per hour, at most ", FormatMicros(shape.max_price_micros_per_hour), " allowed"));
   return absl::StrJoin(parts, "; ");
@@ -104,7 +122,7 @@ std::string DescribeNeed(const Shape& shape) {
       absl::StrAppend(&gpu, shape.gpu_memory_bytes_min > 0 ? " and" : " with", " at most ", FormatBytes(shape.gpu_memory_bytes_max));
     parts.push_back(std::move(gpu));
   }
-  parts.push_back(absl::StrCat(Cpus(shape.cpu_milli), " cpus"));
+  parts.push_back(CpuCount(shape.cpu_milli));
   if (shape.memory_bytes > 0) parts.push_back(absl::StrCat(FormatBytes(shape.memory_bytes), " memory"));
   if (shape.disk_bytes > 0) parts.push_back(absl::StrCat(FormatBytes(shape.disk_bytes), " disk"));
   return absl::StrJoin(parts, ", ");
