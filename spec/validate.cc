@@ -16,6 +16,13 @@
 namespace spillway::spec {
 namespace {
 
+// What the system takes at the start of a program: one string of 32 pages with its NUL. All together fit into the frame that asks the supervisor to start
+// it, with room for our own variables; the system would take four times that.
+constexpr size_t kExecStringBytesMax = 32 * 4096 - 1;
+constexpr size_t kExecBytesMax = limits::kArgvBytesMax - (64 << 10);
+constexpr size_t kEnvCountMax = limits::kEnvCountMax - 64;
+constexpr size_t kPathBytesMax = 4095;
+
 constexpr char kNameForm[] = "a name is [a-z0-9][a-z0-9._-]*, at most 128 bytes";
 
 bool HasNul(absl::string_view text) { return text.find('\0') != absl::string_view::npos; }
@@ -23,6 +30,20 @@ bool HasNul(absl::string_view text) { return text.find('\0') != absl::string_vie
 void CheckName(const v1::JobSpec& spec, Checks* checks) {
   if (spec.name().empty()) return;
   if (const std::string problem = JobNameProblem(spec.name()); !problem.empty()) checks->Add("name", problem);
+}
+
+// Longer, and the program could not be started: better said now than by the first attempt.
+void CheckExecString(absl::string_view path, size_t bytes, Checks* checks) {
+  if (bytes > kExecStringBytesMax) {
+    checks->Add(path, absl::StrCat("is ", bytes, " bytes long; the system starts no program with a string of more than ", kExecStringBytesMax,
+                                   ": put it into a file or into `script`"));
+  }
+}
+
+size_t CommandBytes(const v1::JobSpec& spec) {
+  size_t bytes = 0;
+  for (const std::string& word : spec.command()) bytes += word.size() + 1;
+  return bytes;
 }
 
 void CheckProgram(const v1::JobSpec& spec, Checks* checks) {
@@ -34,12 +55,12 @@ void CheckProgram(const v1::JobSpec& spec, Checks* checks) {
   if (spec.command_size() > static_cast<int>(limits::kArgvCountMax)) {
     checks->Add("command", absl::StrCat("has ", spec.command_size(), " words; the most is ", limits::kArgvCountMax));
   }
-  size_t bytes = 0;
   for (int i = 0; i < spec.command_size(); ++i) {
-    bytes += spec.command(i).size() + 1;
     if (HasNul(spec.command(i))) checks->Add(absl::StrCat("command[", i, "]"), "holds a NUL byte");
+    CheckExecString(absl::StrCat("command[", i, "]"), spec.command(i).size(), checks);
   }
-  if (bytes > limits::kArgvBytesMax) checks->Add("command", absl::StrCat("is ", bytes, " bytes long; the most is ", limits::kArgvBytesMax));
+  const size_t bytes = CommandBytes(spec);
+  if (bytes > kExecBytesMax) checks->Add("command", absl::StrCat("is ", bytes, " bytes long; the most is ", kExecBytesMax));
   if (!command) return;
   const std::string& program = spec.command(0);
   if (program.empty()) {
@@ -52,14 +73,19 @@ void CheckProgram(const v1::JobSpec& spec, Checks* checks) {
 }
 
 void CheckEnv(const v1::JobSpec& spec, Checks* checks) {
-  if (spec.env().size() > limits::kEnvCountMax) {
-    return checks->Add("env", absl::StrCat("has ", spec.env().size(), " entries; the most is ", limits::kEnvCountMax));
+  if (spec.env().size() > kEnvCountMax) {
+    return checks->Add("env", absl::StrCat("has ", spec.env().size(), " entries; the most is ", kEnvCountMax));
   }
   const std::set<std::string> names = [&] {
     std::set<std::string> out;
     for (const auto& [name, value] : spec.env()) out.insert(name);
     return out;
   }();
+  const size_t command_bytes = CommandBytes(spec);
+  size_t bytes = command_bytes;
+  for (const auto& [name, value] : spec.env()) bytes += name.size() + value.size() + 2;
+  if (command_bytes <= kExecBytesMax && bytes > kExecBytesMax)
+    checks->Add("env", absl::StrCat("and the command are ", bytes, " bytes together; the most is ", kExecBytesMax));
   for (const std::string& name : names) {
     const std::string path = absl::StrCat("env.", name);
     bool good = !name.empty() && !absl::ascii_isdigit(static_cast<unsigned char>(name[0]));
@@ -67,12 +93,15 @@ void CheckEnv(const v1::JobSpec& spec, Checks* checks) {
     if (!good) checks->Add(path, absl::StrCat("`", Printable(name, 60), "` is not a name for a variable: [A-Za-z_][A-Za-z0-9_]*"));
     if (absl::StartsWith(name, "SPILLWAY_")) checks->Add(path, "names beginning with SPILLWAY_ are set by the scheduler");
     if (HasNul(spec.env().at(name))) checks->Add(path, "holds a NUL byte");
+    CheckExecString(path, name.size() + 1 + spec.env().at(name).size(), checks);
   }
 }
 
 void CheckWorkdir(const v1::JobSpec& spec, Checks* checks) {
   if (spec.workdir().empty()) return;
   if (HasNul(spec.workdir())) return checks->Add("workdir", "holds a NUL byte");
+  if (spec.workdir().size() > kPathBytesMax)
+    return checks->Add("workdir", absl::StrCat("is ", spec.workdir().size(), " bytes long; a path has at most ", kPathBytesMax));
   if (spec.workdir()[0] != '/') {
     checks->Add("workdir", absl::StrCat("`", Printable(spec.workdir(), 60), "` is not an absolute path (shipping a folder is not built yet)"));
   }
@@ -120,7 +149,8 @@ void CheckPlacement(const v1::PlacementSpec& placement, Checks* checks) {
 }
 
 void CheckCheckpoint(const v1::CheckpointSpec& checkpoint, Checks* checks) {
-  checks->Duration("checkpoint.interval_ms", checkpoint.interval_ms());
+  if (checkpoint.interval_ms() != 0)
+    checks->Add("checkpoint.interval_ms", "intervals that the scheduler keeps are not built yet: only auto, the program decides");
   checks->Duration("checkpoint.grace_ms", checkpoint.grace_ms());
   if (!checkpoint.signal().empty() && !SignalNumber(checkpoint.signal())) checks->OneOf("checkpoint.signal", checkpoint.signal(), SignalNames());
 }

@@ -1,6 +1,7 @@
 // Each rule a job must satisfy, with its message as people read it.
 #include "spec/validate.h"
 
+#include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/status_matchers.h"
 #include "base/units.h"
@@ -9,6 +10,7 @@ namespace spillway::spec {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 v1::JobSpec Good() {
@@ -55,10 +57,34 @@ TEST(Validate, CommandIsBounded) {
                 for (int i = 0; i < 4096; ++i) s.add_command("x");
               }),
               ElementsAre("command: has 4097 words; the most is 4096"));
-  EXPECT_THAT(After([](auto& s) { s.add_command(std::string(600'000, 'x')); }), ElementsAre("command: is 600011 bytes long; the most is 524288"));
+  EXPECT_THAT(After([](auto& s) {
+                for (int i = 0; i < 5; ++i) s.add_command(std::string(120'000, 'x'));
+              }),
+              ElementsAre("command: is 600015 bytes long; the most is 458752"));
   EXPECT_THAT(After([](auto& s) { s.add_command(std::string("a\0b", 3)); }), ElementsAre("command[1]: holds a NUL byte"));
   EXPECT_THAT(After([](auto& s) { s.set_command(0, ""); }), ElementsAre("command[0]: the program's name is empty"));
   EXPECT_THAT(After([](auto& s) { s.set_script(std::string(limits::kSpecBytesMax, 'x')); }).front(), ::testing::EndsWith("; the most is 1048576"));
+}
+
+TEST(Validate, WhatTheSystemWouldNotStartIsRefused) {
+  const std::string longest(131'071, 'x');
+  EXPECT_THAT(After([&](auto& s) { s.add_command(longest); }), IsEmpty());
+  EXPECT_THAT(
+      After([&](auto& s) { s.add_command(longest + "x"); }),
+      ElementsAre("command[1]: is 131072 bytes long; the system starts no program with a string of more than 131071: put it into a file or into `script`"));
+  EXPECT_THAT(After([&](auto& s) { (*s.mutable_env())["A"] = longest.substr(2); }), IsEmpty());
+  EXPECT_THAT(After([&](auto& s) { (*s.mutable_env())["A"] = longest.substr(1); }), ElementsAre(HasSubstr("env.A: is 131072 bytes long; the system starts")));
+  EXPECT_THAT(After([&](auto& s) {
+                s.clear_command();
+                s.set_script(longest + longest);
+              }),
+              IsEmpty())
+      << "a script is a file";
+  EXPECT_THAT(After([&](auto& s) {
+                for (int i = 0; i < 10; ++i) (*s.mutable_env())[absl::StrCat("V", i)] = std::string(100'000, 'x');
+              }),
+              ElementsAre("env: and the command are 1000050 bytes together; the most is 458752"));
+  EXPECT_THAT(After([&](auto& s) { s.set_workdir("/" + std::string(4095, 'x')); }), ElementsAre("workdir: is 4096 bytes long; a path has at most 4095"));
 }
 
 TEST(Validate, ARelativeProgramNeedsAWorkdir) {
@@ -82,9 +108,9 @@ TEST(Validate, Env) {
   EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["A=B"] = "1"; }), ElementsAre("env.A=B: `A=B` is not a name for a variable: [A-Za-z_][A-Za-z0-9_]*"));
   EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["A"] = std::string("\0", 1); }), ElementsAre("env.A: holds a NUL byte"));
   EXPECT_THAT(After([](auto& s) {
-                for (int i = 0; i < 1025; ++i) (*s.mutable_env())["A" + std::to_string(i)] = "";
+                for (int i = 0; i < 961; ++i) (*s.mutable_env())["A" + std::to_string(i)] = "";
               }),
-              ElementsAre("env: has 1025 entries; the most is 1024"));
+              ElementsAre("env: has 961 entries; the most is 960"));
   EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["_a1"] = "any = text"; }), IsEmpty());
 }
 
@@ -142,6 +168,8 @@ TEST(Validate, CheckpointRetryLimitsPriority) {
       ElementsAre(Violation{"checkpoint.signal", "unknown value `SIGTERN`, did you mean `SIGTERM`? (one of SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2)",
                             "SIGTERM"}));
   EXPECT_EQ(After([](auto& s) { s.mutable_checkpoint()->set_signal("SIGKILL"); }).size(), 1u);
+  EXPECT_THAT(After([](auto& s) { s.mutable_checkpoint()->set_interval_ms(60'000); }),
+              ElementsAre("checkpoint.interval_ms: intervals that the scheduler keeps are not built yet: only auto, the program decides"));
   EXPECT_THAT(After([](auto& s) { s.mutable_checkpoint()->set_grace_ms(-1); }), ElementsAre("checkpoint.grace_ms: -1 is negative"));
   EXPECT_THAT(After([](auto& s) { s.mutable_retry()->set_user_error(-2); }), ElementsAre("retry.user_error: -2 is less than -1"));
   EXPECT_THAT(After([](auto& s) { s.mutable_retry()->set_preempted(-1); }), IsEmpty());
