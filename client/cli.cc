@@ -57,15 +57,15 @@ class NameCollector final : public VerbBuilder {
   void Option(const std::string& names, std::string*, const std::string&, const std::string&) override { Add(names); }
   void Option(const std::string& names, int64_t*, const std::string&, const std::string&) override { Add(names); }
   void Options(const std::string& names, std::vector<std::string>*, const std::string&, const std::string&) override { Add(names); }
-  void Positional(const std::string&, std::string*, const std::string&, bool) override {}
-  void Positionals(const std::string&, std::vector<std::string>*, const std::string&, bool) override {}
+  void Positional(const std::string& name, std::string*, const std::string&, bool) override { words.positionals.push_back(name); }
+  void Positionals(const std::string& name, std::vector<std::string>*, const std::string&, bool) override { words.positionals.push_back(name); }
   void Rest(const std::string&, std::vector<std::string>*, const std::string&) override {}
   void Output() override { Add("-o,--output"); }
-  std::vector<std::string> names;
+  VerbWords words;
 
  private:
   void Add(const std::string& list) {
-    for (const absl::string_view name : absl::StrSplit(list, ',')) names.emplace_back(name);
+    for (const absl::string_view name : absl::StrSplit(list, ',')) words.options.emplace_back(name);
   }
 };
 
@@ -166,11 +166,11 @@ const std::vector<std::string>& VerbsNotBuilt() {
   return verbs;
 }
 
-std::vector<std::string> OptionNames(Verb& verb) {
+VerbWords WordsOf(Verb& verb) {
   NameCollector collector;
   verb.Define(collector);
-  collector.names.insert(collector.names.end(), {"--server", "--yes", "--help"});
-  return collector.names;
+  collector.words.options.insert(collector.words.options.end(), {"--server", "--yes", "--help"});
+  return std::move(collector.words);
 }
 
 int RunCli(const std::vector<std::string>& arguments, Context& context) {

@@ -18,7 +18,11 @@ std::vector<std::unique_ptr<Verb>> AllVerbs();
 // Words of the product that this version does not build: refused by name, never mistaken for a typing error.
 const std::vector<std::string>& VerbsNotBuilt();
 
-// All names a verb's options go by, for completion: {"--wait", "--set", "-o", ...}.
-std::vector<std::string> OptionNames(Verb& verb);
+// What a verb takes, for completion.
+struct VerbWords {
+  std::vector<std::string> options;      // every name: {"--wait", "--set", "-o", ...}
+  std::vector<std::string> positionals;  // as declared: {"JOB|node", "NODE"}
+};
+VerbWords WordsOf(Verb& verb);
 
 }  // namespace spillway::client

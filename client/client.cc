@@ -184,6 +184,7 @@ absl::Status GrpcApi::Explained(const grpc::Status& status, const grpc::ClientCo
     case grpc::StatusCode::UNAUTHENTICATED:
       return absl::UnauthenticatedError(absl::StrCat("the scheduler at ", options_.server, " does not accept this token (",
                                                      options_.token.empty() ? "none was found" : said,
+                                                     options_.token_source.empty() ? "" : absl::StrCat("; it stands in ", options_.token_source),
                                                      "); set SPILLWAY_TOKEN, SPILLWAY_TOKEN_FILE or SPILLWAY_HOME"));
     default: break;
   }
@@ -257,7 +258,10 @@ absl::StatusOr<std::unique_ptr<Api>> Connect(const ClientOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("`", Printable(options.server, 100), "` is not HOST:PORT, such as 127.0.0.1:7070"));
   }
   for (const char c : options.token) {
-    if (c <= ' ' || c > '~') return absl::InvalidArgumentError("the token holds a character that no token has");
+    if (c <= ' ' || c > '~') {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the token holds a character that no token has", options.token_source.empty() ? "" : "; it stands in ", options.token_source));
+    }
   }
   return std::make_unique<GrpcApi>(options);
 }

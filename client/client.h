@@ -16,6 +16,7 @@ namespace spillway::client {
 struct ClientOptions {
   std::string server;                // "127.0.0.1:7070"
   std::string token;                 // sent as `authorization: Bearer TOKEN`; empty: none
+  std::string token_source;          // where it was found, for the error of a scheduler that does not accept it
   int64_t call_timeout_ms = 30'000;  // of one try
   int64_t reconnect_ms = 60'000;     // how long a scheduler that answered before may be away
 };

@@ -2,35 +2,45 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/files.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace spillway::client {
 namespace {
 
+constexpr char kNewToken[] = "; put it back, or remove it between `spillway down` and `spillway up`: a new one is made";
+
 absl::StatusOr<std::string> FindServer(const std::string& flag, const std::string& home, const Environment& environment) {
   if (!flag.empty()) return flag;
   if (std::string named = environment("SPILLWAY_SERVER"); !named.empty()) return named;
-  auto port = ReadFile(JoinPath(home, "run/user.port"), 4096);
-  if (absl::IsNotFound(port.status())) return std::string(kDefaultServer);
-  RETURN_IF_ERROR(port.status());
-  const std::string text(absl::StripAsciiWhitespace(*port));
-  return absl::StrContains(text, ':') ? text : absl::StrCat("127.0.0.1:", text);
+  auto address = ReadPortFile(JoinPath(home, "run/user.port"));
+  if (absl::IsNotFound(address.status())) return std::string(kDefaultServer);
+  return address;
 }
 
-absl::StatusOr<std::string> FindToken(const std::string& home, const Environment& environment) {
-  if (std::string token = environment("SPILLWAY_TOKEN"); !token.empty()) return token;
-  if (const std::string file = environment("SPILLWAY_TOKEN_FILE"); !file.empty()) return ReadTokenFile(ExpandHome(file));
-  auto token = ReadTokenFile(JoinPath(home, "tokens/user"));
-  if (absl::IsNotFound(token.status())) return std::string();
-  return token;
+absl::Status FindToken(const std::string& home, const Environment& environment, Connection* connection) {
+  if (connection->token = environment("SPILLWAY_TOKEN"); !connection->token.empty()) {
+    connection->token_source = "SPILLWAY_TOKEN";
+    return absl::OkStatus();
+  }
+  const std::string named = environment("SPILLWAY_TOKEN_FILE");
+  const std::string path = named.empty() ? JoinPath(home, "tokens/user") : ExpandHome(named);
+  auto token = ReadTokenFile(path);
+  if (named.empty() && absl::IsNotFound(token.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(token.status());
+  connection->token = *std::move(token);
+  connection->token_source = path;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -45,8 +55,22 @@ Environment ProcessEnvironment() {
 absl::StatusOr<Connection> FindConnection(const std::string& server_flag, const std::string& home, const Environment& environment) {
   Connection connection;
   ASSIGN_OR_RETURN(connection.server, FindServer(server_flag, home, environment));
-  ASSIGN_OR_RETURN(connection.token, FindToken(home, environment));
+  RETURN_IF_ERROR(FindToken(home, environment, &connection));
   return connection;
+}
+
+absl::StatusOr<std::string> ReadPortFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string content, ReadFile(path, 4096));
+  const absl::string_view text = absl::StripAsciiWhitespace(content);
+  const size_t colon = text.rfind(':');
+  const absl::string_view host = colon == absl::string_view::npos ? "127.0.0.1" : text.substr(0, colon);
+  const bool plain = std::all_of(host.begin(), host.end(), [](char c) { return c > ' ' && c <= '~'; });
+  int port = 0;
+  if (host.empty() || !plain || !absl::SimpleAtoi(text.substr(colon == absl::string_view::npos ? 0 : colon + 1), &port) || port < 1 || port > 65'535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " holds `", Printable(text, 40), "`, which is no port; `spillway down` and `spillway up` write it anew, --server does without it"));
+  }
+  return absl::StrCat(host, ":", port);
 }
 
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
@@ -57,7 +81,10 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   }
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, 4096));
   const std::string token(absl::StripAsciiWhitespace(text));
-  if (token.empty()) return absl::InvalidArgumentError(absl::StrCat("token file ", path, " is empty"));
+  if (token.empty()) return absl::InvalidArgumentError(absl::StrCat("token file ", path, " is empty", kNewToken));
+  for (const char c : token) {
+    if (c <= ' ' || c > '~') return absl::InvalidArgumentError(absl::StrCat("token file ", path, " holds something else than one token", kNewToken));
+  }
   return token;
 }
 

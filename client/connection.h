@@ -13,7 +13,8 @@ inline constexpr char kDefaultServer[] = "127.0.0.1:7070";
 
 struct Connection {
   std::string server;
-  std::string token;  // empty when none was found
+  std::string token;         // empty when none was found
+  std::string token_source;  // the variable or file it came from
 };
 
 // A variable of the environment; empty when unset.
@@ -24,7 +25,11 @@ Environment ProcessEnvironment();
 // The token: SPILLWAY_TOKEN, then the file SPILLWAY_TOKEN_FILE names, then HOME/tokens/user. A file that others may read is refused.
 absl::StatusOr<Connection> FindConnection(const std::string& server_flag, const std::string& home, const Environment& environment);
 
-// The token in `path`. PERMISSION_DENIED when group or others may read or write it.
+// HOST:PORT from a file that spillwayd writes (HOME/run/user.port, worker.port): a port on this machine, or an address. INVALID_ARGUMENT names the file
+// and says what to do when it holds anything else; NOT_FOUND when it is absent.
+absl::StatusOr<std::string> ReadPortFile(const std::string& path);
+
+// The token in `path`. PERMISSION_DENIED when group or others may read or write it; INVALID_ARGUMENT when it holds no token.
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
 
 // The host is this machine: what is sent there crosses no network.

@@ -13,6 +13,8 @@
 #include "base/files.h"
 #include "base/ids.h"
 #include "base/status_macros.h"
+#include "base/text.h"
+#include "client/connection.h"
 #include "spec/validate.h"
 #include "spec/yaml.h"
 
@@ -39,8 +41,10 @@ absl::Status MakeConfig(const HomePaths& paths, int64_t port) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(paths.config));
   v1::ServerConfig config;
   RETURN_IF_ERROR(spec::BindYaml(text, paths.config, &config).status());
-  if (absl::EndsWith(config.listen().user(), absl::StrCat(":", port))) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(paths.config, " exists and names another port; change `listen.user` there, or leave out --port"));
+  const std::string listen = config.listen().user().empty() ? kDefaultServer : config.listen().user();
+  if (absl::EndsWith(listen, absl::StrCat(":", port))) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("--port ", port, ": ", paths.config, " exists and says ", Printable(listen, 60), "; change `listen.user` there, or leave out --port"));
 }
 
 }  // namespace

@@ -46,14 +46,31 @@ bool HoldsLock(pid_t pid, const std::string& file) {
   return held;
 }
 
-// Whether the process had been started when the file was written. Two wall-clock readings of one machine, some seconds of doubt.
-bool OlderThanFile(int64_t start_ticks, const std::string& file) {
-  constexpr int64_t kDoubtMs = 5'000;
+// From the start of the process to the writing of the file; nullopt when there is none. Two wall-clock readings of one machine: some seconds of doubt.
+std::optional<int64_t> WrittenAfterStartMs(int64_t start_ticks, const std::string& file) {
   struct stat written;
-  if (stat(file.c_str(), &written) != 0) return false;
+  if (stat(file.c_str(), &written) != 0) return std::nullopt;
   RealClock clock;
   const int64_t age_ms = clock.NowSteadyMs() - start_ticks * 1000 / sysconf(_SC_CLK_TCK);
-  return clock.NowUtcMs() - age_ms <= static_cast<int64_t>(written.st_mtim.tv_sec) * 1000 + kDoubtMs;
+  return static_cast<int64_t>(written.st_mtim.tv_sec) * 1000 - (clock.NowUtcMs() - age_ms);
+}
+
+constexpr int64_t kDoubtMs = 5'000;
+
+bool OlderThanFile(int64_t start_ticks, const std::string& file) {
+  const std::optional<int64_t> after_ms = WrittenAfterStartMs(start_ticks, file);
+  return after_ms.has_value() && *after_ms >= -kDoubtMs;
+}
+
+std::vector<std::string> ArgumentsOf(const LocalProcess& process) {
+  const auto text = ReadFile(absl::StrCat("/proc/", process.pid, "/cmdline"));
+  if (!text.ok()) return {};
+  return absl::StrSplit(*text, '\0');
+}
+
+int64_t SizeOf(const std::string& file) {
+  struct stat info;
+  return stat(file.c_str(), &info) == 0 ? info.st_size : 0;
 }
 
 std::optional<LocalProcess> NamedBy(const std::string& pid_file, const std::string& program) {
@@ -110,9 +127,10 @@ absl::StatusOr<LocalProcess> StartProcess(const std::string& program, const std:
     options.stdout_path = options.stderr_path = log_file;
   }
   LocalProcess process;
+  process.log_from = SizeOf(log_file);
   ASSIGN_OR_RETURN(process.pid, Spawn(options));
   const auto ticks = ProcessStartTicks(process.pid);
-  if (!ticks.ok()) return absl::UnavailableError(absl::StrCat(program, " ended at once", LogTail(log_file)));
+  if (!ticks.ok()) return absl::UnavailableError(absl::StrCat(program, " ended at once", LogTail(log_file, process.log_from)));
   process.start_ticks = *ticks;
   if (!pid_file.empty()) RETURN_IF_ERROR(WritePidFile(pid_file, process));
   return process;
@@ -125,11 +143,17 @@ absl::Status WritePidFile(const std::string& pid_file, const LocalProcess& proce
 bool StillAlive(const LocalProcess& process) { return ProcessAlive(process.pid, process.start_ticks); }
 
 bool HasArgument(const LocalProcess& process, const std::string& argument) {
-  const auto text = ReadFile(absl::StrCat("/proc/", process.pid, "/cmdline"));
-  if (!text.ok()) return false;
-  const std::vector<std::string> words = absl::StrSplit(*text, '\0');
+  const std::vector<std::string> words = ArgumentsOf(process);
   return std::find(words.begin(), words.end(), argument) != words.end();
 }
+
+std::string ValueOfOption(const LocalProcess& process, const std::string& option) {
+  const std::vector<std::string> words = ArgumentsOf(process);
+  const auto found = std::find(words.begin(), words.end(), option);
+  return found == words.end() || found + 1 == words.end() ? "" : *(found + 1);
+}
+
+bool ChangedSinceStart(const LocalProcess& process, const std::string& file) { return WrittenAfterStartMs(process.start_ticks, file).value_or(0) > kDoubtMs; }
 
 void AskToEnd(const LocalProcess& process) {
   if (StillAlive(process)) kill(process.pid, SIGTERM);
@@ -139,11 +163,13 @@ void KillNow(const LocalProcess& process) {
   if (StillAlive(process)) kill(process.pid, SIGKILL);
 }
 
-std::string LogTail(const std::string& log_file) {
+std::string LogTail(const std::string& log_file, int64_t from) {
   const auto text = ReadFile(log_file);
-  if (!text.ok() || text->empty()) return "";
-  std::string out = absl::StrCat("; its log ", log_file, " ends so:");
+  if (!text.ok()) return "";
   absl::string_view tail = absl::StripTrailingAsciiWhitespace(*text);
+  if (static_cast<size_t>(from) < text->size()) tail.remove_prefix(std::min(tail.size(), static_cast<size_t>(from)));
+  if (tail.empty() || static_cast<size_t>(from) == text->size()) return absl::StrCat("; its log is ", log_file);
+  std::string out = absl::StrCat("; its log ", log_file, " ends so:");
   if (tail.size() > kLogTailBytes) tail.remove_prefix(tail.size() - kLogTailBytes);
   std::vector<std::string> lines = absl::StrSplit(tail, '\n');
   for (size_t i = lines.size() > 5 ? lines.size() - 5 : 0; i < lines.size(); ++i) absl::StrAppend(&out, "\n  ", Printable(lines[i], 400));

@@ -16,6 +16,7 @@ namespace spillway::client {
 struct LocalProcess {
   pid_t pid = 0;
   int64_t start_ticks = 0;
+  int64_t log_from = 0;  // where its own lines begin in its log, when it was started by us
 };
 
 // The living process of `program` for `home`, or nullopt: the one that the pid file names, else, where the file is lost or wrong, one that was started with
@@ -33,10 +34,14 @@ absl::Status WritePidFile(const std::string& pid_file, const LocalProcess& proce
 
 bool StillAlive(const LocalProcess& process);
 bool HasArgument(const LocalProcess& process, const std::string& argument);  // among those it was started with
-void AskToEnd(const LocalProcess& process);                                  // SIGTERM
-void KillNow(const LocalProcess& process);                                   // SIGKILL
+// What follows `option` among them: `--resources` -> "cpus=2"; "" where the option is absent.
+std::string ValueOfOption(const LocalProcess& process, const std::string& option);
+// The file was written after the process had started, beyond the doubt of two wall-clock readings.
+bool ChangedSinceStart(const LocalProcess& process, const std::string& file);
+void AskToEnd(const LocalProcess& process);  // SIGTERM
+void KillNow(const LocalProcess& process);   // SIGKILL
 
-// The last lines of a log, for an error message.
-std::string LogTail(const std::string& log_file);
+// The last lines of a log from byte `from` on, for an error message: what an earlier life wrote says nothing about this one.
+std::string LogTail(const std::string& log_file, int64_t from);
 
 }  // namespace spillway::client

@@ -13,6 +13,7 @@
 #include "client/cli.h"
 #include "client/client.h"
 #include "client/connection.h"
+#include "client/output.h"
 
 namespace {
 
@@ -29,7 +30,7 @@ absl::StatusOr<std::unique_ptr<Api>> Open(const Context& context) {
   if (!IsLoopback(connection.server)) {
     *context.err << context.Painted("warning: ", Colour::kYellow) << "the connection to " << connection.server << " is not encrypted (TLS is not built yet)\n";
   }
-  return Connect(ClientOptions{.server = connection.server, .token = connection.token});
+  return Connect(ClientOptions{.server = connection.server, .token = connection.token, .token_source = connection.token_source});
 }
 
 }  // namespace
@@ -38,11 +39,14 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone shows as a bad stream
   RealClock clock;
   std::unique_ptr<Api> api;
+  DescriptorBuffer results(STDOUT_FILENO);
+  std::ostream out(&results);
   Context context;
   context.in = &std::cin;
-  context.out = &std::cout;
+  context.out = &out;
   context.err = &std::cerr;
   context.out_is_terminal = isatty(STDOUT_FILENO) == 1;
+  if (context.out_is_terminal) out << std::unitbuf;  // in step with what is said on standard error
   context.in_is_terminal = isatty(STDIN_FILENO) == 1;
   context.environment = ProcessEnvironment();
   context.colours = context.out_is_terminal && isatty(STDERR_FILENO) == 1 && context.environment("NO_COLOR").empty() && context.environment("TERM") != "dumb";
@@ -56,10 +60,14 @@ int main(int argc, char** argv) {
     }
     return api.get();
   };
-  context.dial = [](const std::string& server, const std::string& token) {
-    return Connect(ClientOptions{.server = server, .token = token, .call_timeout_ms = 5'000});
+  context.dial = [](const std::string& server, const std::string& token, int64_t call_timeout_ms) {
+    return Connect(ClientOptions{.server = server, .token = token, .call_timeout_ms = call_timeout_ms});
   };
   const int code = RunCli(std::vector<std::string>(argv + 1, argv + argc), context);
-  std::cout.flush();
+  out.flush();
+  if (const absl::Status written = results.status(); !written.ok()) {
+    const int failed = context.Fail(written);
+    return code == kExitOk ? failed : code;
+  }
   return code;
 }

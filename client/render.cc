@@ -80,6 +80,8 @@ std::string Table::Render(bool colours_on) const {
   return out;
 }
 
+std::string Counted(int64_t n, absl::string_view one, absl::string_view many) { return absl::StrCat(n, " ", n == 1 ? one : many); }
+
 std::string HumanDuration(int64_t ms) {
   if (ms < 0) return absl::StrCat("-", HumanDuration(-ms));
   if (ms < 1000) return ms == 0 ? "0s" : absl::StrCat(ms, "ms");

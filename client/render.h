@@ -37,6 +37,8 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
+// "1 node", "2 nodes".
+std::string Counted(int64_t n, absl::string_view one, absl::string_view many);
 std::string HumanDuration(int64_t ms);                          // "250ms", "45s", "2m05s", "1h12m", "3d4h"
 std::string HumanAge(int64_t now_utc_ms, int64_t then_utc_ms);  // HumanDuration, or "" when `then` is 0
 std::string HumanMoney(int64_t micros);                         // "12.34", "0.0031", "<0.0001", "-1.20"

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "base/limits.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -12,8 +16,33 @@
 namespace spillway::client {
 namespace {
 
+bool IsForm(absl::string_view text) {
+  const size_t dash = text.find('-');
+  const bool range = dash != absl::string_view::npos && ParseTaskId(text.substr(0, dash)).ok() && ParseTaskId(text.substr(dash + 1)).ok();
+  return ParseAttemptId(text).ok() || range || spec::JobNameProblem(text).empty();
+}
+
+// What was probably meant: the text with the usual slips mended one after the other until it reads; "" when it never does.
+std::string NearestForm(absl::string_view written) {
+  std::string text = absl::AsciiStrToLower(absl::StripAsciiWhitespace(written));
+  const auto mend = [&text](auto change) {
+    if (!IsForm(text)) change();
+  };
+  mend([&] {
+    for (const char* prefix : {"#", "job", "task", "attempt"}) {
+      if (absl::StartsWith(text, prefix)) text = std::string(absl::StripLeadingAsciiWhitespace(absl::StripPrefix(text, prefix)));
+    }
+  });
+  mend([&] { text = absl::StrReplaceAll(text, {{"..", "-"}, {":", "."}, {"/", "."}, {"#", "@"}}); });
+  mend([&] { text.erase(0, std::min(text.find_first_not_of('0'), text.size())); });
+  mend([&] { text.erase(text.find_last_not_of(".-@ ") + 1); });
+  return IsForm(text) ? text : "";
+}
+
 absl::Status NoTarget(absl::string_view text) {
-  return absl::InvalidArgumentError(absl::StrCat("`", Printable(text, 60), "` is not a job; write 5, 1-9, 5.17, 5.17@3, last, all, or a name"));
+  const std::string nearest = NearestForm(text);
+  return absl::InvalidArgumentError(absl::StrCat("`", Printable(text, 60), "` is not a job; write 5, 1-9, 5.17, 5.17@3, last, all, or a name",
+                                                 nearest.empty() ? "" : absl::StrCat(" (did you mean `", nearest, "`?)")));
 }
 
 absl::StatusOr<JobId> NewestJob(Api& api) {

@@ -36,7 +36,7 @@ struct Context {
   std::string server_flag;                        // --server, or empty
   std::function<absl::StatusOr<Api*>()> connect;  // the same Api each time
   // Another scheduler than the one the environment names: the one `up` has just started. An Api that fails at once where nothing answers.
-  std::function<absl::StatusOr<std::unique_ptr<Api>>(const std::string& server, const std::string& token)> dial;
+  std::function<absl::StatusOr<std::unique_ptr<Api>>(const std::string& server, const std::string& token, int64_t call_timeout_ms)> dial;
   bool json = false;  // -o json
   bool yes = false;   // --yes: never ask
 

@@ -87,7 +87,7 @@ std::string DescribeJob(const v1::Job& job, const Context& context) {
   Line(&out, "submitted", AgoText(now_ms, job.submitted_utc_ms()));
   Line(&out, "ended", AgoText(now_ms, job.ended_utc_ms()));
   Line(&out, "cost",
-       absl::StrCat(HumanMoney(job.cost_micros()),
+       absl::StrCat(HumanMoney(job.cost_micros()), JobEnded(job) ? "" : " so far",
                     job.reserved_micros() > 0 ? absl::StrCat(", and ", HumanMoney(job.reserved_micros()), " of reserved hours") : ""));
   for (const v1::Task& task : job.tasks()) {
     if (job.tasks_size() > 1) absl::StrAppend(&out, "\ntask ", job.job_id(), ".", task.task_index(), "  ", Name(static_cast<TaskState>(task.state())), "\n");
@@ -164,12 +164,27 @@ class Describe final : public Verb {
     v1::GetJobRequest request;
     request.set_job_id(task.job);
     ASSIGN_OR_FAIL(context, const v1::Job job, api->Get(request));
+    OR_FAIL(context, CheckPart(job, task));
     if (context.json) return context.PrintJson(job);
     *context.out << DescribeJob(job, context);
     return kExitOk;
   }
 
  private:
+  // `5.17` and `5.17@3` name what must be there, though the whole job is shown.
+  static absl::Status CheckPart(const v1::Job& job, const AttemptId& named) {
+    if (named.index == 0 && named.number == 0) return absl::OkStatus();  // a job that ended before it began has no task to show
+    const auto task = std::find_if(job.tasks().begin(), job.tasks().end(), [&](const v1::Task& each) { return each.task_index() == named.index; });
+    if (task == job.tasks().end()) {
+      const std::string only = job.tasks_size() == 1 ? absl::StrCat("; its only task is ", job.job_id(), ".", job.tasks(0).task_index()) : "";
+      return absl::NotFoundError(absl::StrCat("job ", named.job, " has no task ", named.index, only));
+    }
+    if (named.number <= task->attempts_total()) return absl::OkStatus();
+    const std::string newest =
+        task->attempts_total() > 0 ? absl::StrCat("the newest is ", named.task().ToString(), "@", task->attempts_total()) : "it has had none yet";
+    return absl::NotFoundError(absl::StrCat("task ", named.task().ToString(), " has no attempt ", named.number, "; ", newest));
+  }
+
   std::string what_, node_;
 };
 

@@ -46,6 +46,8 @@ class Down final : public Verb {
   void Define(VerbBuilder& builder) override { builder.Flag("--keep-jobs", &keep_jobs_, "leave running jobs alone; the next `up` finds them again"); }
   int Run(Context& context) override {
     const HomePaths paths(context.home);
+    if (!context.server_flag.empty())
+      return context.Fail(absl::InvalidArgumentError("--server names a scheduler that runs elsewhere; `down` stops that of SPILLWAY_HOME on this machine"));
     if (!PathExists(paths.home)) {
       *context.out << "nothing runs in " << paths.home << '\n';
       return kExitOk;

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/files.h"
 #include "base/status_macros.h"
@@ -18,6 +20,7 @@ namespace spillway::client {
 namespace {
 
 constexpr int64_t kStartTimeoutMs = 30'000;
+constexpr int64_t kCallTimeoutMs = 5'000;
 constexpr int64_t kPollMs = 50;
 constexpr int64_t kLocalNodesMax = 16;
 constexpr int64_t kAsBefore = -1;
@@ -58,22 +61,63 @@ class Up final : public Verb {
  private:
   absl::Status Start(Context& context) {
     const HomePaths paths(context.home);
-    if (nodes_ == kAsBefore) nodes_ = std::clamp<int64_t>(static_cast<int64_t>(LocalNodes(paths).size()), 1, kLocalNodesMax);
+    if (!context.server_flag.empty())
+      return absl::InvalidArgumentError("--server names a scheduler that runs elsewhere; `up` starts that of SPILLWAY_HOME, a new one where --port says");
+    nodes_asked_ = nodes_ != kAsBefore;
+    if (!nodes_asked_) nodes_ = std::clamp<int64_t>(static_cast<int64_t>(LocalNodes(paths).size()), 1, kLocalNodesMax);
     if (nodes_ < 1 || nodes_ > kLocalNodesMax)
       return absl::InvalidArgumentError(absl::StrCat("--reserved-nodes: ", nodes_, " is outside 1 to ", kLocalNodesMax));
+    if (no_worker_ && nodes_asked_) return absl::InvalidArgumentError("--reserved-nodes says how many local nodes, and --no-worker that there are none");
     if (no_worker_ && !resources_.empty()) return absl::InvalidArgumentError("--resources is for the local node, and --no-worker says there is none");
     if (port_ < 0 || port_ > 65'535) return absl::InvalidArgumentError(absl::StrCat("--port: ", port_, " is outside 0 to 65535"));
     RETURN_IF_ERROR(PrepareHome(paths, port_));
     ASSIGN_OR_RETURN(const int lock, LockHome(paths));
-    const absl::Status started = StartAll(context, paths);
+    absl::Status started = CheckWhatRuns(paths);
+    if (started.ok()) started = StartAll(context, paths);
     close(lock);
     return started;
   }
 
+  // A flag that is read at a start says nothing to a node that runs: refused before anything is started, never ignored.
+  absl::Status CheckWhatRuns(const HomePaths& paths) const {
+    constexpr char kHow[] = "; first `spillway down` (running jobs save, stop, and go on after the next `up`)";
+    std::vector<std::string> names;
+    std::string whole_machine;
+    for (const std::string& node : LocalNodes(paths)) {
+      const auto worker = FindProcess(paths.WorkerPid(node), "spillway-worker", paths.NodeHome(node));
+      if (!worker.has_value()) continue;
+      names.push_back(node);
+      const std::string declared = ValueOfOption(*worker, "--resources");
+      if (declared.empty()) whole_machine = node;
+      if (!resources_.empty() && declared != resources_) {
+        return absl::FailedPreconditionError(absl::StrCat("--resources is read when a node starts, and ", node, " runs already with ",
+                                                          declared.empty() ? "what the machine has" : absl::StrCat("`", Printable(declared, 200), "`"), kHow));
+      }
+    }
+    const std::string running = absl::StrCat(absl::StrJoin(names, ", "), names.size() == 1 ? " runs already" : " run already");
+    if (no_worker_ && !names.empty()) return absl::FailedPreconditionError(absl::StrCat("--no-worker: ", running, kHow));
+    if (!nodes_asked_) return absl::OkStatus();
+    for (const std::string& name : names) {
+      int64_t number = 0;
+      if (absl::SimpleAtoi(absl::StripPrefix(name, "local-"), &number) && number > nodes_)
+        return absl::FailedPreconditionError(absl::StrCat("--reserved-nodes ", nodes_, ": ", running, kHow));
+    }
+    if (!whole_machine.empty() && static_cast<int64_t>(names.size()) < nodes_) {
+      return absl::FailedPreconditionError(absl::StrCat("--reserved-nodes ", nodes_, ": ", whole_machine,
+                                                        " runs already and declares all the machine has, so another would promise it twice", kHow));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status StartAll(Context& context, const HomePaths& paths) {
     ASSIGN_OR_RETURN(const std::string token, ReadTokenFile(paths.user_token));
-    ASSIGN_OR_RETURN(bool scheduler_started, StartScheduler(context, paths));
+    ASSIGN_OR_RETURN(bool scheduler_started, StartScheduler(paths));
     ASSIGN_OR_RETURN(const std::unique_ptr<Api> api, AwaitScheduler(context, paths, token, &scheduler_started));
+    if (!scheduler_started) NoteWhatItHasNotRead(context, paths);
+    if (const std::string other = context.environment("SPILLWAY_SERVER"); !other.empty() && other != server_) {
+      *context.err << context.Painted("warning: ", Colour::kYellow) << "SPILLWAY_SERVER is " << Printable(other, 100)
+                   << ": the other verbs speak to that scheduler, not to this one\n";
+    }
     if (!no_worker_) {
       for (int64_t i = 1; i <= nodes_; ++i) RETURN_IF_ERROR(StartWorker(context, paths, *api, absl::StrCat("local-", i)));
     }
@@ -82,8 +126,8 @@ class Up final : public Verb {
     const int64_t connected = std::count_if(nodes.nodes().begin(), nodes.nodes().end(), [](const v1::Node& node) { return node.connected(); });
     *context.out << "scheduler " << info.version() << (scheduler_started ? " is up at " : " was up already at ") << server_ << ", cluster "
                  << info.cluster_uuid() << '\n'
-                 << connected << (connected == 1 ? " node" : " nodes") << " connected, " << info.active_tasks() << " tasks run, " << info.queued_tasks()
-                 << " wait\n"
+                 << Counted(connected, "node", "nodes") << " connected, " << Counted(info.active_tasks(), "task runs", "tasks run") << ", "
+                 << Counted(info.queued_tasks(), "waits", "wait") << '\n'
                  << "home " << paths.home << " (log run/spillwayd.log)\n\n"
                  << "next: spillway run -- echo hello\n"
                  << "      spillway nodes; spillway queue\n"
@@ -92,8 +136,16 @@ class Up final : public Verb {
     return absl::OkStatus();
   }
 
+  void NoteWhatItHasNotRead(Context& context, const HomePaths& paths) const {
+    if (ChangedSinceStart(scheduler_, paths.config)) {
+      *context.err << context.Painted("warning: ", Colour::kYellow) << paths.config
+                   << " was changed after the scheduler had started, which reads it at its start: `spillway down` and `spillway up` make it count\n";
+    }
+    if (foreground_) *context.err << "spillway: the scheduler writes to " << paths.scheduler_log << ", not here; an interrupt here stops it too\n";
+  }
+
   // False when it ran already.
-  absl::StatusOr<bool> StartScheduler(Context& context, const HomePaths& paths) {
+  absl::StatusOr<bool> StartScheduler(const HomePaths& paths) {
     if (const auto running = FindProcess(paths.scheduler_pid, "spillwayd", paths.home); running.has_value()) {
       scheduler_ = *running;
       return false;
@@ -110,15 +162,19 @@ class Up final : public Verb {
     while (context.clock->NowSteadyMs() < end_ms) {
       if (!StillAlive(scheduler_)) {
         const auto other = FindProcess(paths.scheduler_pid, "spillwayd", paths.home);
-        if (!other.has_value()) return absl::UnavailableError(absl::StrCat("spillwayd ended while starting", foreground_ ? "" : LogTail(paths.scheduler_log)));
+        if (!other.has_value()) {
+          return absl::UnavailableError(absl::StrCat("spillwayd ended while starting", foreground_ ? "" : LogTail(paths.scheduler_log, scheduler_.log_from)));
+        }
         scheduler_ = *other;
         *started = false;
       }
       // Until the one we started has written its pid, the ports are an earlier life's.
       const bool holds_home = !*started || HoldsHome(paths);
-      if (const auto address = ListenAddress(paths.user_port); holds_home && address.ok()) {
+      const auto address = ReadPortFile(paths.user_port);
+      if (holds_home && absl::IsInvalidArgument(address.status())) return address.status();
+      if (holds_home && address.ok()) {
         server_ = *address;
-        ASSIGN_OR_RETURN(std::unique_ptr<Api> api, context.dial(server_, token));
+        ASSIGN_OR_RETURN(std::unique_ptr<Api> api, context.dial(server_, token, kCallTimeoutMs));
         last = api->GetServerInfo().status();
         if (last.ok()) return api;
         if (!absl::IsUnavailable(last)) return last;
@@ -126,7 +182,7 @@ class Up final : public Verb {
       context.sleep_ms(kPollMs);
     }
     return absl::UnavailableError(
-        absl::StrCat("spillwayd runs (pid ", scheduler_.pid, ") but does not answer: ", last.message(), LogTail(paths.scheduler_log)));
+        absl::StrCat("spillwayd runs (pid ", scheduler_.pid, ") but does not answer: ", last.message(), LogTail(paths.scheduler_log, scheduler_.log_from)));
   }
 
   bool HoldsHome(const HomePaths& paths) const {
@@ -134,7 +190,7 @@ class Up final : public Verb {
   }
 
   absl::Status StartWorker(Context& context, const HomePaths& paths, Api& api, const std::string& node) {
-    ASSIGN_OR_RETURN(const std::string server, ListenAddress(paths.worker_port));
+    ASSIGN_OR_RETURN(const std::string server, ReadPortFile(paths.worker_port));
     std::optional<LocalProcess> worker = FindProcess(paths.WorkerPid(node), "spillway-worker", paths.NodeHome(node));
     if (worker.has_value() && !HasArgument(*worker, server)) {
       // The scheduler came back at another port. A worker may end at any time: its supervisor keeps the jobs for the next one.
@@ -154,29 +210,29 @@ class Up final : public Verb {
     const int64_t end_ms = context.clock->NowSteadyMs() + kStartTimeoutMs;
     while (context.clock->NowSteadyMs() < end_ms) {
       if (!StillAlive(*worker))
-        return absl::UnavailableError(absl::StrCat("the worker of ", node, " ended while starting", foreground_ ? "" : LogTail(paths.WorkerLog(node))));
+        return absl::UnavailableError(
+            absl::StrCat("the worker of ", node, " ended while starting", foreground_ ? "" : LogTail(paths.WorkerLog(node), worker->log_from)));
       ASSIGN_OR_RETURN(const v1::ListNodesResponse nodes, ListAllNodes(api, false));
       for (const v1::Node& each : nodes.nodes()) {
-        if (each.name() == node && each.connected()) return absl::OkStatus();
+        if (each.name() == node && each.connected()) return resources_.empty() ? absl::OkStatus() : KeepResources(paths.NodeHome(node));
       }
       context.sleep_ms(kPollMs);
     }
-    return absl::UnavailableError(
-        absl::StrCat("the worker of ", node, " runs (pid ", worker->pid, ") but has no session with the scheduler", LogTail(paths.WorkerLog(node))));
+    return absl::UnavailableError(absl::StrCat("the worker of ", node, " runs (pid ", worker->pid, ") but has no session with the scheduler",
+                                               LogTail(paths.WorkerLog(node), worker->log_from)));
   }
 
   // What a node declared once it declares again, so that its jobs still fit after `down` and `up`.
   absl::StatusOr<std::string> ResourcesOf(const std::string& node_home) const {
-    const std::string file = JoinPath(node_home, "resources");
-    if (!resources_.empty()) {
-      RETURN_IF_ERROR(WriteFileAtomically(file, resources_ + "\n", 0600));
-      return resources_;
-    }
-    const auto before = ReadFile(file, 4096);
+    if (!resources_.empty()) return resources_;
+    const auto before = ReadFile(JoinPath(node_home, "resources"), 4096);
     if (before.ok()) return std::string(absl::StripAsciiWhitespace(*before));
     if (!absl::IsNotFound(before.status())) return before.status();
     return nodes_ > 1 ? ShareOfMachine() : "";
   }
+
+  // Only once a worker has taken them: a mistyped list must not be the default of the next `up`.
+  absl::Status KeepResources(const std::string& node_home) const { return WriteFileAtomically(JoinPath(node_home, "resources"), resources_ + "\n", 0600); }
 
   // Several nodes on one machine must not all declare the whole of it.
   std::string ShareOfMachine() const {
@@ -184,13 +240,6 @@ class Up final : public Verb {
     const int64_t memory_mb = (sysconf(_SC_PHYS_PAGES) / 1024) * (sysconf(_SC_PAGE_SIZE) / 1024) / nodes_;
     std::string cpus = absl::StrCat(cpu_milli / 1000, ".", absl::StrCat(1000 + cpu_milli % 1000).substr(1));
     return absl::StrCat("cpus=", cpus, ",memory=", memory_mb, "MB");
-  }
-
-  static absl::StatusOr<std::string> ListenAddress(const std::string& port_file) {
-    ASSIGN_OR_RETURN(const std::string text, ReadFile(port_file, 4096));
-    const std::string port(absl::StripAsciiWhitespace(text));
-    if (port.empty()) return absl::UnavailableError(absl::StrCat(port_file, " is empty"));
-    return port.find(':') != std::string::npos ? port : absl::StrCat("127.0.0.1:", port);
   }
 
   int Stay(Context& context) {
@@ -206,7 +255,7 @@ class Up final : public Verb {
     return stopped;
   }
 
-  bool foreground_ = false, no_worker_ = false;
+  bool foreground_ = false, no_worker_ = false, nodes_asked_ = false;
   int64_t nodes_ = kAsBefore, port_ = 0;
   std::string resources_;
   LocalProcess scheduler_;

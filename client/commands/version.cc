@@ -25,7 +25,8 @@ class Version final : public Verb {
     if (context.json) return context.PrintJson(info);
     *context.out << "scheduler " << info.version() << ", up " << HumanAge(context.clock->NowUtcMs(), info.started_utc_ms()) << '\n'
                  << "cluster " << info.cluster_uuid() << ", incarnation " << info.incarnation() << ", event " << info.event_seq() << '\n'
-                 << info.queued_tasks() << " tasks queued, " << info.active_tasks() << " active, " << info.ready_nodes() << " nodes ready\n";
+                 << Counted(info.queued_tasks(), "task queued", "tasks queued") << ", " << info.active_tasks() << " active, "
+                 << Counted(info.ready_nodes(), "node ready", "nodes ready") << '\n';
     return kExitOk;
   }
 

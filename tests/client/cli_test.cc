@@ -141,7 +141,23 @@ TEST(Cli, CompletionScriptsKnowEveryVerbAndAreTheOnesInTheTree) {
   }
   Cli cli;
   EXPECT_EQ(cli.Run({"completion", "fish"}), 2);
-  EXPECT_EQ(cli.err, "spillway: `fish`: expected bash or zsh\n");
+  EXPECT_EQ(cli.err, "spillway: `fish`: expected bash or zsh, jobs or nodes\n");
+}
+
+TEST(Cli, CompletionNamesJobsAndNodesAndIsSilentWithoutAScheduler) {
+  Cli cli;
+  cli.api.jobs[3] = MakeJob(3, "bert", "ACTIVE");
+  cli.api.jobs[8] = MakeJob(8, "bert", "SUCCEEDED");
+  EXPECT_EQ(cli.Run({"completion", "jobs"}), 0);
+  EXPECT_EQ(cli.out, "3\n8\nbert\n");
+  for (const char* name : {"gpu-1", "$(reboot)", "a b", "`x`", "rack.2"}) cli.api.nodes.add_nodes()->set_name(name);
+  EXPECT_EQ(cli.Run({"completion", "nodes"}), 0);
+  EXPECT_EQ(cli.out, "gpu-1\nrack.2\n") << "a shell looks at these words once more";
+  cli.connect_error = absl::UnavailableError("nobody");
+  for (const char* kind : {"jobs", "nodes"}) {
+    EXPECT_EQ(cli.Run({"completion", kind}), 0);
+    EXPECT_EQ(cli.out + cli.err, "");
+  }
 }
 
 TEST(Cli, AsksOnlyOnATerminal) {

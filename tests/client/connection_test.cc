@@ -12,6 +12,7 @@
 namespace spillway::client {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class ConnectionTest : public ::testing::Test {
@@ -48,10 +49,20 @@ TEST_F(ConnectionTest, TheServerByFlagEnvironmentHomeDefault) {
   EXPECT_EQ(found.server, "b:2");
 }
 
+TEST_F(ConnectionTest, AFileThatHoldsNoPortIsNamedWithWhatToDo) {
+  const std::string path = JoinPath(home_, "run/user.port");
+  for (const char* text : {"", "\n", "garbage", "0", "70707", "-1", "12x", ":4321", "127.0.0.1:", "127.0.0.1:0", "a b:1", "\x01\x02:7", "4321 4322"}) {
+    ASSERT_OK(WriteFileAtomically(path, text));
+    EXPECT_THAT(Find(), StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr(path), HasSubstr("spillway down"), HasSubstr("--server")))) << text;
+    EXPECT_OK(Find("127.0.0.1:9")) << "--server does without it";
+  }
+}
+
 TEST_F(ConnectionTest, TheTokenByEnvironmentFileHome) {
   ASSERT_OK(WriteFileAtomically(JoinPath(home_, "tokens/user"), "home-token\n", 0600));
   ASSERT_OK_AND_ASSIGN(Connection found, Find());
   EXPECT_EQ(found.token, "home-token");
+  EXPECT_EQ(found.token_source, JoinPath(home_, "tokens/user"));
   ASSERT_OK(WriteFileAtomically(JoinPath(home_, "other"), "other-token", 0600));
   environment_["SPILLWAY_TOKEN_FILE"] = JoinPath(home_, "other");
   ASSERT_OK_AND_ASSIGN(found, Find());
@@ -59,6 +70,7 @@ TEST_F(ConnectionTest, TheTokenByEnvironmentFileHome) {
   environment_["SPILLWAY_TOKEN"] = "direct";
   ASSERT_OK_AND_ASSIGN(found, Find());
   EXPECT_EQ(found.token, "direct");
+  EXPECT_EQ(found.token_source, "SPILLWAY_TOKEN");
 }
 
 TEST_F(ConnectionTest, ATokenFileOthersMayReadIsRefused) {
@@ -77,6 +89,22 @@ TEST_F(ConnectionTest, ANamedTokenFileMustBeThereAndHoldOne) {
   EXPECT_THAT(Find(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("missing")));
   ASSERT_OK(WriteFileAtomically(JoinPath(home_, "missing"), " \n", 0600));
   EXPECT_THAT(Find(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is empty")));
+}
+
+TEST_F(ConnectionTest, AFileThatHoldsNoTokenIsNamedWithWhatToDo) {
+  const std::string path = JoinPath(home_, "tokens/user");
+  const std::vector<std::string> contents = {"",
+                                             " \n",
+                                             "two words",
+                                             "one\ntwo\n",
+                                             std::string("a\0b", 3),
+                                             "\x7f"
+                                             "ELF",
+                                             "\xc3\xa4"};
+  for (const std::string& text : contents) {
+    ASSERT_OK(WriteFileAtomically(path, text, 0600));
+    EXPECT_THAT(Find(), StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr(path), HasSubstr("a new one is made")))) << text;
+  }
 }
 
 TEST(Connection, KnowsWhatCrossesNoNetwork) {

@@ -110,7 +110,7 @@ TEST(Describe, ShowsTheTimelineTheLossAndTheCheckpoint) {
             "  owner       user\n"
             "  priority    50\n"
             "  submitted   2025-06-15 14:56:40Z (10m00s ago)\n"
-            "  cost        0.1234, and 0.40 of reserved hours\n"
+            "  cost        0.1234 so far, and 0.40 of reserved hours\n"
             "  progress    500/1000 50% [##########----------] loss=1.9\n"
             "  checkpoint  step 340, 1.5GB, by 5.0@1, 3m10s ago, sealed, c/5/0/a1/step-340\n"
             "\n"
@@ -126,6 +126,19 @@ TEST(Describe, ShowsTheTimelineTheLossAndTheCheckpoint) {
   EXPECT_THAT(cli.out, HasSubstr("\"end_cause\": \"PREEMPTED\""));
   EXPECT_EQ(cli.Run({"describe", "99"}), 3);
   EXPECT_EQ(cli.Run({"describe", "5", "6"}), 2);
+}
+
+TEST(Describe, APartThatIsNotThereIsNotFound) {
+  Cli cli;
+  cli.api.jobs[5] = PreemptedJob();
+  for (const char* there : {"5", "5.0", "5.0@1", "5.0@2"}) EXPECT_EQ(cli.Run({"describe", there}), 0) << there;
+  EXPECT_EQ(cli.Run({"describe", "5.1"}), 3);
+  EXPECT_THAT(cli.err, HasSubstr("job 5 has no task 1; its only task is 5.0"));
+  EXPECT_EQ(cli.Run({"describe", "5.0@3"}), 3);
+  EXPECT_THAT(cli.err, HasSubstr("task 5.0 has no attempt 3; the newest is 5.0@2"));
+  cli.api.jobs[6] = MakeJob(6, "ended-before-it-began", "CANCELLED");
+  cli.api.jobs[6].clear_tasks();
+  EXPECT_EQ(cli.Run({"describe", "6"}), 0);
 }
 
 TEST(Describe, WaitingAndBackOff) {

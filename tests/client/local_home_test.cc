@@ -82,7 +82,9 @@ TEST_F(LocalHomeTest, AnotherPortThanTheConfigurationSaysIsRefused) {
   const HomePaths paths(JoinPath(folder_, "home"));
   ASSERT_OK(PrepareHome(paths, 4321));
   ASSERT_OK(PrepareHome(paths, 4321));
-  EXPECT_THAT(PrepareHome(paths, 4322), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("names another port")));
+  EXPECT_THAT(PrepareHome(paths, 4322), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("exists and says 127.0.0.1:4321; change `listen.user`")));
+  ASSERT_OK(WriteFileAtomically(paths.config, "policy: {retry_backoff: 1s}\n"));
+  EXPECT_OK(PrepareHome(paths, 7070)) << "the port when none is written";
 }
 
 TEST_F(LocalHomeTest, AHomeOthersMayWriteIsRefused) {

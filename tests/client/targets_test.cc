@@ -1,6 +1,7 @@
 // Every form in which people name jobs, and what each finds.
 #include "client/targets.h"
 
+#include "absl/strings/str_cat.h"
 #include "base/status_matchers.h"
 #include "tests/client/fake_api.h"
 
@@ -10,6 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 TEST(Targets, ReadsEveryForm) {
   ASSERT_OK_AND_ASSIGN(Target target, ParseTarget("5"));
@@ -35,11 +37,24 @@ TEST(Targets, ReadsEveryForm) {
 }
 
 TEST(Targets, RefusesWhatIsNone) {
-  EXPECT_THAT(ParseTarget("Bert"), StatusIs(absl::StatusCode::kInvalidArgument, "`Bert` is not a job; write 5, 1-9, 5.17, 5.17@3, last, all, or a name"));
+  EXPECT_THAT(ParseTarget("Bert"),
+              StatusIs(absl::StatusCode::kInvalidArgument, "`Bert` is not a job; write 5, 1-9, 5.17, 5.17@3, last, all, or a name (did you mean `bert`?)"));
   EXPECT_THAT(ParseTarget("9-1"), StatusIs(absl::StatusCode::kInvalidArgument, "the range `9-1` ends before it begins"));
   EXPECT_THAT(ParseTarget("1-99999999"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is longer than 10000 jobs")));
   for (const char* text : {"", "0", "-3", "05", "5.", "5@", "5.1@0", "1-", "1-2-3", "5 ", "\x1b[2J", "99999999999999999999"})
     EXPECT_FALSE(ParseTarget(text).ok()) << text;
+}
+
+TEST(Targets, SaysTheNearestForm) {
+  const std::pair<const char*, const char*> slips[] = {{"#5", "5"},      {"job 5", "5"}, {"Job5.1", "job5.1"}, {"5.1#3", "5.1@3"}, {"5.", "5"},
+                                                       {"5.1@", "5.1"},  {"05", "5"},    {"5:17", "5.17"},     {"1..9", "1-9"},    {"1-", "1"},
+                                                       {"5/17", "5.17"}, {" 5 ", "5"},   {"Bert", "bert"}};
+  for (const auto& [slip, meant] : slips) {
+    EXPECT_THAT(ParseTarget(slip), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(absl::StrCat("(did you mean `", meant, "`?)")))) << slip;
+  }
+  for (const char* nonsense : {"", "-", "@", "0", "0.0", "5.1.2", "5,6", "-3", "\x1b[2J", "all of them"}) {
+    EXPECT_THAT(ParseTarget(nonsense), StatusIs(absl::StatusCode::kInvalidArgument, Not(HasSubstr("did you mean")))) << nonsense;
+  }
 }
 
 TEST(Targets, FindsJobs) {

@@ -16,7 +16,9 @@
 namespace spillway::client {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 struct Result {
@@ -151,6 +153,63 @@ TEST_F(UpTest, DownLeavesNothingRunning) {
   EXPECT_THAT(down.out, StartsWith("stopped the scheduler (pid "));
   for (const auto& process : {*scheduler, *worker, *supervisor}) EXPECT_FALSE(StillAlive(process));
   EXPECT_THAT(Spillway({"down"}).out, StartsWith("nothing ran in "));
+}
+
+TEST_F(UpTest, WhatARunningNodeCannotTakeIsRefusedAndNothingStarts) {
+  Up({"--resources", "cpus=1,memory=1GB,gpu=none"});
+  const Result other = Spillway({"up", "--resources", "cpus=2"});
+  EXPECT_EQ(other.code, 4);
+  EXPECT_THAT(other.err, HasSubstr("local-1 runs already with `cpus=1,memory=1GB,gpu=none`; first `spillway down`"));
+  EXPECT_EQ(Spillway({"up", "--resources", "cpus=1,memory=1GB,gpu=none"}).code, 0) << "the same again says nothing new";
+  EXPECT_THAT(Spillway({"up", "--no-worker"}).err, HasSubstr("--no-worker: local-1 runs already"));
+  Up({"--reserved-nodes", "2", "--resources", "cpus=1,memory=1GB,gpu=none"});
+  const Result fewer = Spillway({"up", "--reserved-nodes", "1"});
+  EXPECT_EQ(fewer.code, 4);
+  EXPECT_THAT(fewer.err, HasSubstr("--reserved-nodes 1: local-1, local-2 run already"));
+  EXPECT_EQ(Spillway({"up", "--server", "127.0.0.1:1"}).code, 2);
+  EXPECT_EQ(Spillway({"down", "--server", "127.0.0.1:1"}).code, 2);
+  EXPECT_EQ(Spillway({"up", "--port", "7"}).code, 4) << "the configuration says another one";
+  EXPECT_THAT(Spillway({"nodes"}).out, AllOf(HasSubstr("local-1"), HasSubstr("local-2"))) << "all went on";
+}
+
+TEST_F(UpTest, ANodeThatDeclaresTheWholeMachineStaysAlone) {
+  Up();
+  const Result more = Spillway({"up", "--reserved-nodes", "2"});
+  EXPECT_EQ(more.code, 4);
+  EXPECT_THAT(more.err, HasSubstr("local-1 runs already and declares all the machine has"));
+}
+
+TEST_F(UpTest, AMistypedListOfResourcesIsNotKept) {
+  const Result bad = Spillway({"up", "--resources", "cpu=1"});
+  EXPECT_EQ(bad.code, 5);
+  EXPECT_THAT(bad.err, HasSubstr("cpu"));
+  Up();
+}
+
+TEST_F(UpTest, AFileThatHoldsNoPortIsNamed) {
+  Up();
+  const std::string file = JoinPath(home_, "run/user.port");
+  ASSERT_OK(WriteFileAtomically(file, "garbage\n"));
+  for (const char* verb : {"queue", "up"}) {
+    const Result result = Spillway({verb});
+    EXPECT_EQ(result.code, 2) << verb;
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat(file, " holds `garbage`"))) << verb;
+  }
+  EXPECT_EQ(Spillway({"down"}).code, 0);
+  Up();
+  EXPECT_EQ(Spillway({"queue"}).code, 0);
+}
+
+TEST_F(UpTest, AFailedStartShowsTheLogOfThisStartOnly) {
+  Up({"--no-worker"});
+  ASSERT_EQ(Spillway({"down"}).code, 0);
+  const std::string log = JoinPath(home_, "run/spillwayd.log");
+  ASSERT_OK_AND_ASSIGN(const std::string before, ReadFile(log));
+  ASSERT_OK(WriteFileAtomically(log, before + "a line of an earlier life\n"));
+  ASSERT_OK(WriteFileAtomically(JoinPath(home_, "config.yaml"), "lisen: {user: \"127.0.0.1:0\"}\n"));
+  const Result up = Spillway({"up"});
+  EXPECT_EQ(up.code, 5);
+  EXPECT_THAT(up.err, AllOf(HasSubstr("lisen"), Not(HasSubstr("an earlier life"))));
 }
 
 TEST_F(UpTest, AConfigurationThatIsWrongIsShown) {

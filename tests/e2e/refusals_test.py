@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Bad input: the documented message and exit code, and nothing half-applied."""
 import os
+import subprocess
 import unittest
 
-from support import Cluster, ClusterTest
+from support import Cluster, ClusterTest, program
 
 
 class Refusals(ClusterTest):
@@ -51,6 +52,58 @@ class Refusals(ClusterTest):
     def test_five_megabytes(self):
         self.refused("name: a\ncommand: ['true']\nenv: {BIG: '" + "x" * (5 << 20) + "'}\n", 2, "larger than")
 
+    def test_what_the_system_would_not_start(self):
+        self.refused("name: a\ncommand: ['true', '" + "x" * 131072 + "']\n", 2, "bad.yaml:2", "command[1]", "131071")
+        self.refused("name: a\ncommand: ['true']\nenv: {BIG: '" + "x" * 131072 + "'}\n", 2, "bad.yaml:3", "env.BIG", "131071")
+
+    def test_what_is_just_short_enough_runs(self):
+        env = ", ".join(f"V{i}: '{'x' * 120000}'" for i in range(2))
+        path = self.cluster.path("long.yaml")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write("name: long\ncommand: ['sh', '-c', 'test ${#V1} = 120000 && test ${#0} = 131071', '" + "y" * 131071 + "']\nenv: {" + env + "}\n")
+        done = self.cluster.cli("submit", "--wait", path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_an_output_that_cannot_be_written(self):
+        for words in (["queue"], ["queue", "-o", "json"], ["describe", "--help"], ["completion", "bash"], ["nodes"], ["version"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([program("spillway"), *words], env=self.cluster.env, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+            self.assertEqual(done.returncode, 4, words)
+            self.assertIn("the output could not be written: No space left on device", done.stderr, words)
+
+    def test_a_reader_that_has_gone_is_no_error(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([program("spillway"), "completion", "bash"], env=self.cluster.env, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
+        os.close(writer)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_parts_that_are_not_there(self):
+        job = self.cluster.submit("name: whole\ncommand: ['true']\n")
+        self.cluster.wait_state(job)
+        for verb, code in (("describe", 3), ("explain", 3), ("logs", 3), ("preempt", 4)):  # of what has ended nothing can be preempted
+            done = self.cluster.cli(verb, f"{job}.5")
+            self.assertEqual(done.returncode, code, verb + ": " + done.stdout + done.stderr)
+        self.assertEqual(self.cluster.cli("describe", f"{job}.0@7").returncode, 3)
+        done = self.cluster.cli("describe", f"#{job}")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"did you mean `{job}`?", done.stderr)
+
+    def test_files_of_the_home_that_hold_something_else(self):
+        for path, verb_free in ((self.cluster.path("run", "user.port"), "--server"), (self.cluster.path("tokens", "user"), "new one is made")):
+            with open(path, encoding="utf-8") as source:
+                before = source.read()
+            with open(path, "w", encoding="utf-8") as out:
+                out.write("no such\nthing")
+            try:
+                done = self.cluster.cli("queue")
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(path, done.stderr)
+                self.assertIn(verb_free, done.stderr)
+            finally:
+                with open(path, "w", encoding="utf-8") as out:
+                    out.write(before)
+
     def test_the_same_request_again(self):
         path = self.cluster.path("twice.yaml")
         with open(path, "w", encoding="utf-8") as out:
@@ -80,6 +133,7 @@ class Refusals(ClusterTest):
         done = self.cluster.cli("queue", env={"SPILLWAY_TOKEN": "0" * 64})
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("token", done.stderr)
+        self.assertIn("it stands in SPILLWAY_TOKEN", done.stderr)
 
     def test_a_token_that_others_can_read(self):
         path = self.cluster.path("tokens", "user")
