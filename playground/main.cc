@@ -34,7 +34,14 @@ constexpr char kUsage[] =
     "  --port N        of the HTTP API on 127.0.0.1; default 0: the port of its last life, or a free one\n"
     "  --seed, --scale in place of what the file says\n"
     "  --worker FILE   what instances run; default the spillway-worker beside this program\n"
-    "  --terminate-on-exit   SIGTERM ends every instance first; without it they run on and the next start adopts them\n";
+    "  --terminate-on-exit   SIGTERM ends every instance first; without it they run on and the next start adopts them\n"
+    "\nExamples:\n"
+    "  spillway-playground --config playground.yaml --home /tmp/cloud\n"
+    "      the cloud of the file; its port and token stand in /tmp/cloud\n"
+    "  spillway-playground --config playground.yaml --home /tmp/cloud --scale 60 --seed 7\n"
+    "      a cloud hour in a minute; the same seed takes the same instances at the same times\n"
+    "  providers: [{name: cloud, kind: playground, url: \"http://127.0.0.1:PORT\", token_file: /tmp/cloud/playground.token}]\n"
+    "      in config.yaml of the scheduler: this is where its spot nodes come from\n";
 
 struct Flags {
   std::string config, home, worker;

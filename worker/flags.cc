@@ -34,7 +34,16 @@ const char kUsage[] =
     "  --node-lease D         leave after this long without a scheduler; default 30m where the provider made the instance, never for static\n"
     "  --stop-jobs-on-exit    SIGTERM stops the attempts first; without it they go on and the next worker takes them up\n"
     "  --supervisor FILE      default spillway-supervisor beside this program\n"
-    "  --version --help\n";
+    "  --version --help\n"
+    "\nExamples:\n"
+    "  spillway-worker --server 127.0.0.1:7071 --token-file ~/.spillway/tokens/worker --node-name gpu-3\n"
+    "      this machine joins the scheduler at the other end of an SSH tunnel, with all it has\n"
+    "  spillway-worker --node-name half --resources cpus=8,memory=32GB,gpu=none\n"
+    "      give only a part of it\n"
+    "  spillway-worker --node-name try --resources cpus=2,memory=4GB,gpu=H100:8:80GB:simulated\n"
+    "      declare devices that are not there, to try placement out\n"
+    "  spillway-worker --node-name aws-1 --market spot --notice-source aws\n"
+    "      an instance that its cloud may take: jobs save when the cloud says so\n";
 
 namespace {
 

@@ -86,7 +86,17 @@ std::string Usage() {
     const std::string left = absl::StrCat("  --", flag.name, flag.value.empty() ? "" : " ", flag.value);
     absl::StrAppend(&text, left, std::string(left.size() < 28 ? 28 - left.size() : 1, ' '), flag.help, "\n");
   }
-  absl::StrAppend(&text, "\nExit codes: 0 done, 1 failed, 2 usage, 85 stopped with a new checkpoint (run me again), 143 stopped without one.\n");
+  absl::StrAppend(&text,
+                  "\nExit codes: 0 done, 1 failed, 2 usage, 85 stopped with a new checkpoint (run me again), 143 stopped without one.\n"
+                  "\nExamples:\n"
+                  "  spillway-train --data /usr/share/common-licenses/GPL-3\n"
+                  "      about ten seconds of one core; prints the hash of the weights\n"
+                  "  spillway-train --data TEXT --checkpoint-dir /tmp/mine --checkpoint-every 50\n"
+                  "      saves as it goes; the same line again goes on where it was stopped\n"
+                  "  spillway-train --hash /tmp/mine/step-000000000400\n"
+                  "      the hash of a checkpoint, computed anew from the disk\n"
+                  "  spillway run -- spillway-train --data /usr/share/common-licenses/GPL-3\n"
+                  "      as a job: where it saves and resumes is then the scheduler's business\n");
   return text;
 }
 

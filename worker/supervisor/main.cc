@@ -42,7 +42,12 @@ constexpr char kUsage[] =
     "  --home         supervisor.journal and supervisor.pid\n"
     "  --socket       where the worker connects (at most 107 bytes; sockets of jobs are made beside it)\n"
     "  --containment  auto: a cgroup v2 for each attempt where one is writable, else a reaper process for each\n"
-    "  --idle-exit    leave after this long without a worker and without attempts; 0: never\n";
+    "  --idle-exit    leave after this long without a worker and without attempts; 0: never\n"
+    "\nExamples:\n"
+    "  spillway-supervisor --home ~/.spillway/nodes/gpu-3 --socket /run/spillway/gpu-3.sock\n"
+    "      as the worker of this node starts it\n"
+    "  spillway-supervisor --home /tmp/node --socket /tmp/node.sock --containment reaper --idle-exit 0\n"
+    "      without cgroups, to look into; stays until SIGTERM, which stops its attempts\n";
 
 struct Flags {
   std::string home, socket, containment = "auto";
