@@ -47,6 +47,7 @@ class Observer {
   // Nodes.
   virtual void ProcessBegan(const ProcessFact& process) {}
   virtual void ProcessEnded(const ProcessFact& process) {}
+  virtual void SupervisorBegan(const std::string& node, const std::string& boot_id) {}
   // Checkpoints.
   virtual void Published(const Manifest& manifest) {}
   virtual void Damaged(const Manifest& manifest) {}

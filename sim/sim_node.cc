@@ -66,8 +66,9 @@ void SimNode::StartSupervisor() {
     return;
   }
   SimSupervisor::Surroundings around{around_.world, &clock_, !around_.bugs->lease_not_obeyed, around_.bugs->told_before_gone, around_.bugs->starts_twice};
-  supervisor_ =
-      std::make_unique<SimSupervisor>(around, absl::StrCat(setup_.name, "/", setup_.instance_id, "/boot-", ++boots_), std::exchange(disk_.journal, {}));
+  const std::string boot_id = absl::StrCat(setup_.name, "/", setup_.instance_id, "/boot-", ++boots_);
+  supervisor_ = std::make_unique<SimSupervisor>(around, boot_id, std::exchange(disk_.journal, {}));
+  around_.observer->SupervisorBegan(setup_.name, boot_id);
   Meet();
 }
 

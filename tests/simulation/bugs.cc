@@ -10,6 +10,7 @@ namespace {
 
 const char kLivesOn[] = "is durable and it lives on", kAfterItsEnd[] = "after its end was durable", kWhile[] = " while ";
 const char kNotEnded[] = "not everything has ended", kStandsStill[] = "stands still", kBillsOn[] = "bills on";
+const char kLostThoughThere[] = "whose supervisor lives on";
 
 // Three hours, two of them a storm: what shows at all shows in it.
 const char kShortDay[] = "day_min=180,storms=0+120,jobs=8";
@@ -27,7 +28,7 @@ const std::vector<Bug>& AllBugs() {
        "reports are acknowledged before they are durable",
        [](Hooks* hooks) { hooks->acks_early = true; },
        ",scheduler_dies/h=30,commit_ms_max=3000",
-       {kNotEnded, kStandsStill, "the seal of"}},
+       {kNotEnded, kStandsStill, "the seal of", kLostThoughThere}},
       {"fencing-ignored",
        "a report of an old attempt counts for the living one",
        [](Hooks* hooks) { hooks->fencing_ignored = true; },
@@ -134,7 +135,7 @@ const std::vector<Bug>& AllBugs() {
        "the supervisor's events are acked before what follows from them is saved",
        [](Hooks* hooks) { hooks->node.events_acked_early = true; },
        ",worker_dies=0.003,worker_dies/h=6",
-       {kNotEnded, kStandsStill, "began a second time"}},
+       {kNotEnded, kStandsStill, "began a second time", kLostThoughThere}},
   };
   return kBugs;
 }

@@ -32,6 +32,10 @@ class JobWatch final : public Watch {
   void TurnDurable(const store::Batch& batch) override {
     for (const auto& [digest, bytes] : batch.specs) specs_[digest] = bytes;
     std::map<std::string, std::vector<JobId>> of_this_turn;
+    gone_.clear();
+    for (const core::Event& event : batch.events) {
+      if (const auto* gone = std::get_if<core::NodeGone>(&event)) gone_.insert(gone->node);
+    }
     for (const core::Event& event : batch.events) {
       if (const auto* submitted = std::get_if<core::JobSubmitted>(&event)) {
         Job& job = jobs_[submitted->job.id];
@@ -42,6 +46,10 @@ class JobWatch final : public Watch {
         // However often a request is repeated, its jobs are made once.
         if (!uids_.insert(submitted->job.uid).second) return Broken("job ", submitted->job.uid, " was accepted twice");
         of_this_turn[submitted->job.request_id].push_back(submitted->job.id);
+      } else if (const auto* registered = std::get_if<core::NodeRegistered>(&event)) {
+        nodes_[registered->node.id] = {registered->node.id, registered->node.name, registered->node.boot_id};
+      } else if (const auto* offered = std::get_if<core::AttemptOffered>(&event)) {
+        offered_to_[{offered->task.job, offered->task.index, offered->attempt.number}] = nodes_[offered->attempt.members.at(0).node];
       } else if (const auto* cancel = std::get_if<core::JobCancelRequested>(&event)) {
         jobs_[cancel->job].cancelled = true;
       } else if (const auto* ended = std::get_if<core::AttemptEnded>(&event)) {
@@ -59,6 +67,8 @@ class JobWatch final : public Watch {
     alive_.erase(process.attempt);
     processes_[process.attempt] = process;
   }
+
+  void SupervisorBegan(const std::string& node, const std::string& boot_id) override { lives_[node] = boot_id; }
 
   // A task that nobody works on moves on, or ends; only a queued one may wait as long as others have the machines.
   void Calm(int64_t calm_ms, const Simulation& simulation) override {
@@ -102,6 +112,12 @@ class JobWatch final : public Watch {
     int64_t succeeded = 0;
   };
 
+  // A machine as the scheduler knew it, or as it is: its name and the life of its supervisor.
+  struct Machine {
+    NodeId node = 0;
+    std::string name, boot_id;
+  };
+
   void Stands(const Simulation& simulation, const core::Task& task, int64_t still_ms) {
     const engine::Engine& engine = *simulation.host().engine();
     std::string why;
@@ -134,6 +150,12 @@ class JobWatch final : public Watch {
     if (ended.cause == EndCause::kUserError && (process == processes_.end() || !process->second.exited || process->second.exit_code == 0)) {
       return Broken(id, " counts as the user's error and did not exit with one");
     }
+    if (ended.cause == EndCause::kNodeLost && ended.initiator == Initiator::kNode) {
+      const Machine& machine = offered_to_[ended.attempt];
+      if (gone_.count(machine.node) == 0 && lives_[machine.name] == machine.boot_id)
+        return Broken(id, " was lost by ", machine.name, ", whose supervisor lives on: ", ended.detail);
+      world()->Reach("an attempt was lost with its supervisor, by the node's own word");
+    }
     if (ended.next == TaskState::kFailed) {
       const core::RetryPolicy& retry = job.row.retry;
       const bool earned = (retry.user_error >= 0 && ended.user_errors > retry.user_error) || (retry.node_fault >= 0 && ended.node_faults > retry.node_fault) ||
@@ -149,6 +171,10 @@ class JobWatch final : public Watch {
   std::map<JobId, Job> jobs_;
   std::map<AttemptId, ProcessFact> processes_;
   std::set<AttemptId> alive_;
+  std::map<NodeId, Machine> nodes_;
+  std::set<NodeId> gone_;  // in this turn
+  std::map<AttemptId, Machine> offered_to_;
+  std::map<std::string, std::string> lives_;  // of each machine's supervisor, the latest
   std::map<TaskId, Stand> stands_;
   int64_t answered_ = 0;
 };

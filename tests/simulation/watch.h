@@ -48,6 +48,7 @@ class Watches final : public Observer {
   void SealListed(AttemptId attempt) override { All(&Observer::SealListed, attempt); }
   void ProcessBegan(const ProcessFact& process) override { All(&Observer::ProcessBegan, process); }
   void ProcessEnded(const ProcessFact& process) override { All(&Observer::ProcessEnded, process); }
+  void SupervisorBegan(const std::string& node, const std::string& boot_id) override { All(&Observer::SupervisorBegan, node, boot_id); }
   void Published(const Manifest& manifest) override { All(&Observer::Published, manifest); }
   void Damaged(const Manifest& manifest) override { All(&Observer::Damaged, manifest); }
   void InstanceMade(const Instance& instance) override { All(&Observer::InstanceMade, instance); }
