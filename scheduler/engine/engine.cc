@@ -25,7 +25,7 @@ void Engine::Start(store::Loaded loaded, int64_t now_ms) {
 absl::Status Engine::Refusal(const core::Command& command) const {
   if (!std::holds_alternative<core::Submit>(command)) return absl::OkStatus();
   if (!disk_full_.ok())
-    return absl::ResourceExhaustedError(absl::StrCat("the scheduler's disk is full, new jobs are refused: ", std::string(disk_full_.message())));
+    return absl::ResourceExhaustedError(absl::StrCat("the scheduler cannot write to its disk, new jobs are refused: ", std::string(disk_full_.message())));
   if (disk_low_) return absl::ResourceExhaustedError("the scheduler's disk is nearly full, new jobs are refused until there is room");
   return absl::OkStatus();
 }

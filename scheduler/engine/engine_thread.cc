@@ -213,7 +213,7 @@ void EngineThread::RunEngine() {
     counters_ = engine_.counters();
     now_ms_ = std::max(now_ms_, turn_clock_->NowMs());
     refuses_jobs_ = disk_full || disk_low;
-    refuses_why_ = disk_full ? absl::StrCat("the scheduler's disk is full, new jobs are refused: ", why)
+    refuses_why_ = disk_full ? absl::StrCat("the scheduler cannot write to its disk, new jobs are refused: ", why)
                              : "the scheduler's disk is nearly full, new jobs are refused until there is room";
     // The end: everything taken has had its turn and is committed, or a full disk keeps it from that.
     if (stopping && inbox_.empty() && commits_.empty() && (disk_full || (engine_.in_flight() == 0 && !engine_.HasInput()))) {
@@ -272,7 +272,7 @@ bool EngineThread::CommitDurably(const store::Batch& batch) {
     commits_.push_back({batch.seq, status, store_->DiskLow()});
     engine_wakes_.Signal();
     if (status.ok()) return true;
-    if (tries == 0) LOG(WARNING) << "the disk is full, turn " << batch.seq << " waits: " << status.ToString();
+    if (tries == 0) LOG(WARNING) << "the disk cannot be written, turn " << batch.seq << " waits: " << status.ToString();
     if (engine_done_) return false;
     store_wakes_.WaitForMs(&mutex_, options_.disk_retry_ms);
     if (engine_done_) return false;

@@ -3,12 +3,28 @@
 #include <sqlite3.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace spillway::store {
+namespace {
+
+// The errno of the last call that failed on the log, else on the database. SQLite keeps it with the file; what it keeps with the connection
+// (sqlite3_system_errno) does not know of a failed COMMIT.
+int FileErrno(sqlite3* db) {
+  sqlite3_file* log = nullptr;
+  int error = 0;
+  if (sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) == SQLITE_OK && log != nullptr && log->pMethods != nullptr) {
+    log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &error);
+  }
+  if (error == 0) sqlite3_file_control(db, "main", SQLITE_FCNTL_LAST_ERRNO, &error);
+  return error != 0 ? error : sqlite3_system_errno(db);
+}
+
+}  // namespace
 
 Database::~Database() {
   if (db_ != nullptr) sqlite3_close_v2(db_);
@@ -57,14 +73,16 @@ void Database::Rollback() {
 }
 
 absl::Status Database::Error(absl::string_view what, int code) const {
-  const int system_errno = db_ == nullptr ? 0 : sqlite3_system_errno(db_);
+  const int system_errno = db_ != nullptr && (code & 0xff) == SQLITE_IOERR ? FileErrno(db_) : 0;
+  const char* const system_words = system_errno == 0 ? nullptr : strerrordesc_np(system_errno);
   const std::string message = absl::StrCat("database ", path_, ": ", std::string(what), ": ", db_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db_), " (",
-                                           code, system_errno == 0 ? "" : absl::StrCat(", errno ", system_errno), ")");
-  // Only a write may run out of space harmlessly, and so may the log's index, which is never read after a crash. A failed sync has lost what it was to
-  // make durable, whatever its errno.
-  const bool takes_space = code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE;
-  const bool full = code == SQLITE_FULL || (takes_space && (system_errno == ENOSPC || system_errno == EDQUOT));
-  if (full) return absl::ResourceExhaustedError(message);
+                                           code, system_words == nullptr ? "" : absl::StrCat(", ", system_words), ")");
+  // Only a write may be refused harmlessly: for want of room, or because the disk went read-only. So may the log's index, which is never read after a crash: the
+  // turn that was being written is then written again in its place, or, after a restart, was whole. A failed sync has lost what it was to make durable,
+  // whatever its errno.
+  const bool refused = code == SQLITE_FULL || code == SQLITE_IOERR_SHMSIZE ||
+                       (code == SQLITE_IOERR_WRITE && (system_errno == ENOSPC || system_errno == EDQUOT || system_errno == EROFS));
+  if (refused) return absl::ResourceExhaustedError(message);
   switch (code & 0xff) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB: return absl::DataLossError(message);

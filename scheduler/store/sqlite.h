@@ -1,7 +1,7 @@
 // SQLite's C interface with owners: a connection, a prepared statement, and errors as absl::Status that say what the caller may still believe.
 // Owns handles; knows no table.
 //
-//   RESOURCE_EXHAUSTED  the disk is full: the transaction left nothing behind
+//   RESOURCE_EXHAUSTED  the disk is full or read-only: the transaction left nothing behind, or what the same transaction will write again
 //   DATA_LOSS           the file is not a database or is damaged
 //   UNAVAILABLE         another connection holds a lock
 //   INTERNAL            anything else; after a write, its durability is unknown

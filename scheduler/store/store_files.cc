@@ -102,6 +102,7 @@ bool StoreFiles::GiveUpBallast() {
 absl::Status StoreFiles::RestoreBallast() {
   if (HasBallast()) return absl::OkStatus();
   const int fd = open(ballast_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0 && errno == EROFS) return absl::ResourceExhaustedError(absl::StrCat(ballast_path_, ": the disk is read-only"));
   if (fd < 0) return ErrnoStatus(errno, ballast_path_);
   const int error = posix_fallocate(fd, 0, ballast_bytes_);
   close(fd);

@@ -132,13 +132,16 @@ TEST(StoreCrashTest, WithoutSynchronousTheSameTestFindsLosses) {
   EXPECT_GT(outcome.losses, 0);
 }
 
-TEST(StoreCrashTest, AFullDiskLeavesNothingBehindAndTheSameTurnSucceedsLater) {
+class RefusedWrites : public ::testing::TestWithParam<Fault> {};
+INSTANTIATE_TEST_SUITE_P(StoreCrashTest, RefusedWrites, ::testing::Values(Fault::kFull, Fault::kReadOnly));
+
+TEST_P(RefusedWrites, LeaveNothingBehindAndTheSameTurnSucceedsLater) {
   const Story story;
   int refusals = 0;
   for (int64_t k = 1;; ++k) {
-    FaultVfs vfs(absl::StrCat("full-", k), static_cast<uint64_t>(k));
+    FaultVfs vfs(absl::StrCat("refused-", GetParam() == Fault::kFull ? "full-" : "read-only-", k), static_cast<uint64_t>(k));
     ASSERT_OK_AND_ASSIGN(auto store, SqliteStore::Open(On(vfs, true)));
-    vfs.FailAt(k, Fault::kFull);
+    vfs.FailAt(k, GetParam());
     bool refused = false;
     for (const Batch& batch : story.batches) {
       absl::Status status = store->Commit(batch);

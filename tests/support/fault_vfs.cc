@@ -66,7 +66,8 @@ struct FaultVfs::Impl {
     switch (h->vfs->NextFault()) {
       case Fault::kNone: break;
       case Fault::kFull: return SQLITE_FULL;
-      case Fault::kIoError: return SQLITE_IOERR_WRITE;
+      case Fault::kReadOnly: h->vfs->last_error_ = EROFS; return SQLITE_IOERR_WRITE;
+      case Fault::kIoError: h->vfs->last_error_ = EIO; return SQLITE_IOERR_WRITE;
       case Fault::kCrash:
         if (h->vfs->tripped_) return SQLITE_IOERR_WRITE;
         h->vfs->tripped_ = true;
@@ -82,7 +83,8 @@ struct FaultVfs::Impl {
     Handle* h = Of(f);
     switch (h->vfs->NextFault()) {
       case Fault::kNone: break;
-      case Fault::kFull: break;
+      case Fault::kFull:
+      case Fault::kReadOnly: break;
       default: h->vfs->tripped_ = true; return SQLITE_IOERR_TRUNCATE;
     }
     h->file->Do({true, size, ""});
@@ -92,7 +94,8 @@ struct FaultVfs::Impl {
     Handle* h = Of(f);
     switch (h->vfs->NextFault()) {
       case Fault::kNone: break;
-      case Fault::kFull: break;
+      case Fault::kFull:
+      case Fault::kReadOnly: break;
       default: h->vfs->tripped_ = true; return SQLITE_IOERR_FSYNC;
     }
     ++h->vfs->syncs_;
@@ -121,7 +124,11 @@ struct FaultVfs::Impl {
   static int Lock(sqlite3_file*, int) { return SQLITE_OK; }
   static int Unlock(sqlite3_file*, int) { return SQLITE_OK; }
   static int CheckReservedLock(sqlite3_file*, int* held) { return *held = 0, SQLITE_OK; }
-  static int FileControl(sqlite3_file*, int, void*) { return SQLITE_NOTFOUND; }
+  static int FileControl(sqlite3_file* f, int what, void* out) {
+    if (what != SQLITE_FCNTL_LAST_ERRNO) return SQLITE_NOTFOUND;
+    *static_cast<int*>(out) = Of(f)->vfs->last_error_;
+    return SQLITE_OK;
+  }
   static int SectorSize(sqlite3_file*) { return 4096; }
   static int DeviceCharacteristics(sqlite3_file*) { return SQLITE_IOCAP_POWERSAFE_OVERWRITE; }
   static int ShmMap(sqlite3_file* f, int region, int size, int extend, void volatile** out) {
@@ -163,7 +170,7 @@ struct FaultVfs::Impl {
   static int Delete(sqlite3_vfs* v, const char* path, int sync_folder) {
     FaultVfs* vfs = Of(v);
     const Fault fault = vfs->NextFault();
-    if (fault != Fault::kNone && fault != Fault::kFull) return vfs->tripped_ = true, SQLITE_IOERR_DELETE;
+    if (fault != Fault::kNone && fault != Fault::kFull && fault != Fault::kReadOnly) return vfs->tripped_ = true, SQLITE_IOERR_DELETE;
     File* file = vfs->FileNamed(path);
     if (!file->exists) return SQLITE_IOERR_DELETE_NOENT;
     file->exists = false;

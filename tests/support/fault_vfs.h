@@ -19,9 +19,10 @@ class FaultVfs {
  public:
   enum class Fault {
     kNone,
-    kCrash,    // the call is half done, and every call after it fails: the process is dead
-    kFull,     // SQLITE_FULL from one write (a sync is let through)
-    kIoError,  // SQLITE_IOERR_* from one call
+    kCrash,     // the call is half done, and every call after it fails: the process is dead
+    kFull,      // SQLITE_FULL from one write (a sync is let through)
+    kReadOnly,  // EROFS from one write (a sync is let through)
+    kIoError,   // SQLITE_IOERR_* from one call
   };
 
   explicit FaultVfs(std::string name, uint64_t seed = 1);
