@@ -41,6 +41,7 @@ grpc::ChannelArguments Arguments() {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 10'000);  // gRPC takes this as the time limit of one attempt to connect
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // else channels to one address share their connection
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return arguments;
@@ -48,22 +49,19 @@ grpc::ChannelArguments Arguments() {
 
 }  // namespace
 
-struct SchedulerLink::Channel {
-  std::unique_ptr<v1::WorkerService::Stub> stub;
-};
-
 // One call. Keeps itself alive until gRPC is done with it.
 class SchedulerLink::Stream : public grpc::ClientBidiReactor<v1::WorkerFrame, v1::SchedulerFrame> {
  public:
-  Stream(int64_t session, const Callbacks* callbacks) : session_(session), callbacks_(callbacks) {}
+  Stream(int64_t session, const Callbacks* callbacks, std::unique_ptr<v1::WorkerService::Stub> stub)
+      : session_(session), callbacks_(callbacks), stub_(std::move(stub)) {}
 
-  void Start(v1::WorkerService::Stub* stub, const std::string& token, std::shared_ptr<Stream> self) {
+  void Start(const std::string& token, std::shared_ptr<Stream> self) {
     {
       MutexLock lock(&mutex_);
       self_ = std::move(self);
     }
     if (!token.empty()) context_.AddMetadata("authorization", absl::StrCat("Bearer ", token));
-    stub->async()->Session(&context_, this);
+    stub_->async()->Session(&context_, this);
     StartRead(&incoming_);
     AddHold();  // reads are started from outside of reactions
     StartCall();
@@ -166,6 +164,7 @@ class SchedulerLink::Stream : public grpc::ClientBidiReactor<v1::WorkerFrame, v1
 
   const int64_t session_;
   const Callbacks* const callbacks_;
+  const std::unique_ptr<v1::WorkerService::Stub> stub_;
   grpc::ClientContext context_;
   v1::SchedulerFrame incoming_;
 
@@ -181,10 +180,7 @@ class SchedulerLink::Stream : public grpc::ClientBidiReactor<v1::WorkerFrame, v1
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-SchedulerLink::SchedulerLink(LinkOptions options, Callbacks callbacks)
-    : options_(std::move(options)), callbacks_(std::move(callbacks)), channel_(std::make_unique<Channel>()) {
-  channel_->stub = v1::WorkerService::NewStub(grpc::CreateCustomChannel(options_.server, grpc::InsecureChannelCredentials(), Arguments()));
-}
+SchedulerLink::SchedulerLink(LinkOptions options, Callbacks callbacks) : options_(std::move(options)), callbacks_(std::move(callbacks)) {}
 
 SchedulerLink::~SchedulerLink() {
   std::shared_ptr<Stream> stream;
@@ -207,7 +203,9 @@ void SchedulerLink::Connect(int64_t session) {
       LOG(WARNING) << "cannot read the token: " << text.status().message();
     }
   }
-  auto stream = std::make_shared<Stream>(session, &callbacks_);
+  // A connection of its own for each session: one that the other end has forgotten, and that nobody told us of, would swallow the next session too.
+  auto stream = std::make_shared<Stream>(
+      session, &callbacks_, v1::WorkerService::NewStub(grpc::CreateCustomChannel(options_.server, grpc::InsecureChannelCredentials(), Arguments())));
   std::shared_ptr<Stream> before;
   {
     MutexLock lock(&mutex_);
@@ -217,7 +215,7 @@ void SchedulerLink::Connect(int64_t session) {
     before->Cancel();
     before->WaitDone(5'000);
   }
-  stream->Start(channel_->stub.get(), token, stream);
+  stream->Start(token, stream);
 }
 
 void SchedulerLink::Send(int64_t session, const WorkerFrame& frame) {

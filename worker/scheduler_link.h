@@ -42,8 +42,6 @@ class SchedulerLink {
  private:
   const LinkOptions options_;
   const Callbacks callbacks_;
-  struct Channel;
-  std::unique_ptr<Channel> channel_;
   Mutex mutex_;
   std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mutex_);
 };

@@ -379,6 +379,10 @@ void SessionLogic::KeepSpec(const SpecData& spec) {
   }
 }
 
-int64_t SessionLogic::SilenceLimitMs() const { return std::max(config_.silence_timeout_ms, 3 * lease_.renew_every_ms()); }
+// A scheduler that takes no renewals is tried anew while most of the lease is left, however short that is.
+int64_t SessionLogic::SilenceLimitMs() const {
+  const int64_t quarter_ms = lease_.lease_ms() > 0 ? lease_.lease_ms() / 4 : config_.silence_timeout_ms;
+  return std::max(std::min(config_.silence_timeout_ms, quarter_ms), 3 * lease_.renew_every_ms());
+}
 
 }  // namespace spillway::worker
