@@ -33,6 +33,8 @@ const char kUsage[] =
     "  --max-lifetime D       drain and leave after this long, such as 12h; default: never\n"
     "  --node-lease D         leave after this long without a scheduler; default 30m where the provider made the instance, never for static\n"
     "  --stop-jobs-on-exit    SIGTERM stops the attempts first; without it they go on and the next worker takes them up\n"
+    "  --containment C        auto (default), cgroup or reaper: what holds the processes of attempts; auto takes cgroups where they can be had\n"
+    "  --disk-quota Q         auto (default), mount or watch: what bounds an attempt's folder (resources.disk); auto mounts where that is allowed\n"
     "  --supervisor FILE      default spillway-supervisor beside this program\n"
     "  --version --help\n"
     "\nExamples:\n"
@@ -70,6 +72,13 @@ absl::StatusOr<int64_t> DurationOr(absl::string_view flag, const std::string& va
   return *ms;
 }
 
+absl::StatusOr<std::string> OneOf(absl::string_view flag, const std::string& value, const std::vector<std::string>& words) {
+  if (std::find(words.begin(), words.end(), value) != words.end()) return value;
+  const std::string nearest = NearestName(value, words);
+  return Bad(flag, absl::StrCat("'", Printable(value), "' is not one of ", absl::StrJoin(words, ", "),
+                                nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
+}
+
 absl::Status CheckServer(const std::string& server) {
   const size_t colon = server.rfind(':');
   const bool good =
@@ -96,6 +105,8 @@ absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments, cons
                                                {"--notice-margin", ""},
                                                {"--max-lifetime", "0"},
                                                {"--node-lease", ""},
+                                               {"--containment", "auto"},
+                                               {"--disk-quota", "auto"},
                                                {"--supervisor", ""}};
   Flags flags;
   std::map<std::string, bool*> switches = {{"--stop-jobs-on-exit", &flags.stop_jobs_on_exit}, {"--help", &flags.help}, {"--version", &flags.version}};
@@ -133,6 +144,8 @@ absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments, cons
   flags.notice_source = values["--notice-source"];
   flags.metadata_url = values["--metadata-url"];
   flags.supervisor = values["--supervisor"];
+  ASSIGN_OR_RETURN(flags.containment, OneOf("--containment", values["--containment"], {"auto", "cgroup", "reaper"}));
+  ASSIGN_OR_RETURN(flags.disk_quota, OneOf("--disk-quota", values["--disk-quota"], {"auto", "mount", "watch"}));
   RETURN_IF_ERROR(CheckName("--node-name", flags.node_name, false));
   RETURN_IF_ERROR(CheckName("--provider", flags.provider, false));
   RETURN_IF_ERROR(CheckName("--instance-id", flags.instance_id, true));

@@ -11,7 +11,8 @@
 namespace spillway::worker {
 
 struct Flags {
-  std::string home, server, token_file, node_name, provider, instance_id, zone, region, resources, notice_source, metadata_url, supervisor;
+  std::string home, server, token_file, node_name, provider, instance_id, zone, region, resources, notice_source, metadata_url, supervisor, containment,
+      disk_quota;
   Market market = Market::kReserved;
   int64_t max_lifetime_ms = 0;
   int64_t node_lease_ms = 0;

@@ -15,8 +15,10 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "worker/devices/devices.h"
+#include "worker/disk_quota.h"
 #include "worker/flags.h"
 #include "worker/machine.h"
 #include "worker/node_agent.h"
@@ -63,8 +65,18 @@ absl::StatusOr<Machine> LookAtMachine(const Flags& flags) {
   return machine;
 }
 
-AgentOptions OptionsOf(const Flags& flags, const Machine& machine, int signal_fd) {
+absl::StatusOr<DiskLimits> LookAtDisks(const Flags& flags) {
+  if (flags.disk_quota == "watch") return DiskLimits{false, "as asked"};
+  const DiskLimits disk = ProbeDiskLimits(flags.home);
+  if (!disk.mounts && flags.disk_quota == "mount") return absl::InternalError(absl::StrCat("--disk-quota mount: ", disk.because));
+  if (!disk.mounts) LOG(INFO) << "the disks of attempts are not mounted but looked at: " << disk.because;
+  return disk;
+}
+
+AgentOptions OptionsOf(const Flags& flags, const Machine& machine, const DiskLimits& disk, int signal_fd) {
   AgentOptions options;
+  options.disk = disk;
+  options.session.disk_limits = disk.mounts ? "mount" : absl::StrCat("watched (", Printable(disk.because, 60), ")");
   Hello& node = options.session.node;
   node.node_name = flags.node_name;
   node.provider = flags.provider;
@@ -79,6 +91,7 @@ AgentOptions OptionsOf(const Flags& flags, const Machine& machine, int signal_fd
   options.link = {flags.server, flags.token_file};
   options.supervisor.home = flags.home;
   options.supervisor.program = flags.supervisor;
+  if (flags.containment != "auto") options.supervisor.extra_args = {"--containment", flags.containment};
   options.supervisor.client = absl::StrCat("spillway-worker ", kVersion);
   options.device_indices = machine.device_indices;
   options.signal_fd = signal_fd;
@@ -107,7 +120,8 @@ absl::StatusOr<int> Run(const Flags& flags) {
   ASSIGN_OR_RETURN(const Machine machine, LookAtMachine(flags));
   LOG(INFO) << "spillway-worker " << kVersion << " as " << flags.provider << "/" << flags.node_name << " in " << flags.home << ", scheduler " << flags.server;
   RealClock clock;
-  NodeAgent agent(OptionsOf(flags, machine, signal_fd), &home);
+  ASSIGN_OR_RETURN(const DiskLimits disk, LookAtDisks(flags));
+  NodeAgent agent(OptionsOf(flags, machine, disk, signal_fd), &home);
   ASSIGN_OR_RETURN(const std::unique_ptr<preemption::NoticePoller> poller, MakePoller(flags, &clock, &agent));
   if (poller != nullptr) poller->Start();
   auto code = agent.Run();

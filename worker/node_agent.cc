@@ -65,7 +65,8 @@ NodeAgent::NodeAgent(AgentOptions options, NodeHome* home) : options_(std::move(
 
 NodeAgent::~NodeAgent() {
   link_.reset();
-  examiner_.reset();
+  examiner_.reset();  // before the watch: it asks it
+  disk_watch_.reset();
   stager_.reset();
   close(wake_fd_);
 }
@@ -126,6 +127,8 @@ absl::Status NodeAgent::Begin() {
   if (options_.max_lifetime_ms > 0) drain_at_ms_ = clock_.NowSteadyMs() + options_.max_lifetime_ms;
   stager_ = std::make_unique<WorkThread>();
   examiner_ = std::make_unique<WorkThread>();
+  disk_watch_ = std::make_unique<DiskWatch>([this](const AttemptId& attempt, std::string detail) { Post(DiskOver{attempt, std::move(detail)}); });
+  disk_watch_->Start();
   link_ = std::make_unique<SchedulerLink>(options_.link, SchedulerLink::Callbacks{[this](int64_t session, SchedulerFrame frame) {
                                                                                     Post(FrameReceived{session, std::move(frame)});
                                                                                   },
@@ -156,10 +159,19 @@ void NodeAgent::LoseSupervisor(const absl::Status& why) {
   supervisor_retry_at_ms_ = now - supervisor_since_ms_ >= kSupervisorRetryMs ? now : now + kSupervisorRetryMs;
 }
 
+// Of an attempt that has a quota: its folder says so.
+void NodeAgent::WatchDisk(const AttemptId& attempt) {
+  const std::string folder = home_->AttemptFolder(attempt);
+  if (HasDiskQuota(folder)) disk_watch_->Add(attempt, folder);
+}
+
 // Folders of attempts that ended while no worker was here to clean up.
 void NodeAgent::RemoveForeignFolders(const frames::Inventory& inventory) {
   std::set<AttemptId> there;
-  for (const frames::InventoryItem& item : inventory.items) there.insert(item.attempt.id);
+  for (const frames::InventoryItem& item : inventory.items) {
+    there.insert(item.attempt.id);
+    WatchDisk(item.attempt.id);
+  }
   for (const AttemptId& attempt : home_->AttemptFolders()) {
     if (there.count(attempt) != 0) continue;
     stager_->Do([folder = home_->AttemptFolder(attempt)] {
@@ -262,6 +274,7 @@ void NodeAgent::OnStaged(Staged staged) {
     Handle(StartRefused{staged.attempt, cause, jobs ? Initiator::kJob : Initiator::kNode, std::string(staged.plan.status().message())});
     return;
   }
+  WatchDisk(staged.attempt);
   auto request = supervisor_.Start(std::move(staged.plan->start));
   if (request.ok()) {
     starts_[*request] = staged.attempt;
@@ -295,14 +308,14 @@ void NodeAgent::CarryOut(StartAttempt& out) {
   context.device_indices = options_.device_indices;
   context.now_utc_ms = clock_.NowUtcMs();
   context.base_env = BaseEnvironment();
-  stager_->Do([this, attempt, context, store_url = identity_.store_url, start = std::move(out)]() mutable {
+  stager_->Do([this, attempt, context, mounts = options_.disk.mounts, store_url = identity_.store_url, start = std::move(out)]() mutable {
     const auto plan = [&]() -> absl::StatusOr<StartPlan> {
       context.master_port = FreePort();
       const auto root = StoreRoot(store_url);
       if (!root.ok()) return absl::FailedPreconditionError(root.status().message());  // not the job's fault
       context.store_root = *root;
       ASSIGN_OR_RETURN(StartPlan made, PlanStart(start.offer, start.key, *start.spec, context));
-      RETURN_IF_ERROR(ApplyPlan(made));
+      RETURN_IF_ERROR(ApplyPlan(made, mounts));
       return made;
     }();
     PostStaged({attempt, plan});
@@ -333,8 +346,14 @@ void NodeAgent::CarryOut(AckEvents& out) {
 void NodeAgent::CarryOut(CheckCheckpoint& out) {
   examiner_->Do([this, root = CheckpointRoot(), question = std::move(out)] { Post(Answer(root, question)); });
 }
+// Its tree is gone, its folder is not yet: the moment to see what it left, checkpoints and full disks.
 void NodeAgent::CarryOut(ScanCheckpoints& out) {
-  examiner_->Do([this, root = CheckpointRoot(), question = std::move(out)] { Post(Answer(root, question)); });
+  const std::string folder = home_->AttemptFolder(out.attempt), checkpoints = CheckpointFolder(out.checkpoint_dir);
+  examiner_->Do([this, root = CheckpointRoot(), folder, checkpoints, question = std::move(out)] {
+    ScanResult result = Answer(root, question);
+    result.disk_full = disk_watch_->WhatIsFull(question.attempt, folder, checkpoints, &result.disk_full_is_jobs);
+    Post(std::move(result));
+  });
 }
 
 void NodeAgent::CarryOut(SaveReports& out) {
@@ -350,8 +369,8 @@ void NodeAgent::CarryOut(SaveNode& out) {
 }
 
 void NodeAgent::CarryOut(CleanUp& out) {
-  std::string checkpoints;
-  if (const auto folder = InStore(CheckpointRoot(), out.checkpoint_dir); !out.checkpoint_dir.empty() && folder.ok()) checkpoints = *folder;
+  disk_watch_->Remove(out.attempt);
+  const std::string checkpoints = CheckpointFolder(out.checkpoint_dir);
   stager_->Do([folder = home_->AttemptFolder(out.attempt), checkpoints] {
     if (const absl::Status status = Unstage(folder, checkpoints); !status.ok()) LOG(WARNING) << status.message();
   });
@@ -386,6 +405,11 @@ void NodeAgent::CarryOut(Exit& out) {
 std::string NodeAgent::CheckpointRoot() const {
   const auto root = StoreRoot(identity_.store_url);
   return JoinPath(root.ok() ? *root : "/nonexistent", "checkpoints");
+}
+
+std::string NodeAgent::CheckpointFolder(const std::string& checkpoint_dir) const {
+  if (checkpoint_dir.empty()) return "";
+  return InStore(CheckpointRoot(), checkpoint_dir).value_or("");
 }
 
 void NodeAgent::Sent(const absl::Status& status, absl::string_view what) {

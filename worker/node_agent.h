@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "worker/disk_watch.h"
 #include "worker/machine.h"
 #include "worker/node_home.h"
 #include "worker/report_log.h"
@@ -30,6 +31,7 @@ struct AgentOptions {
   LinkOptions link;
   supervisor::ClientOptions supervisor;
   std::vector<int> device_indices;
+  DiskLimits disk;
   int signal_fd = -1;              // a signalfd of SIGTERM and SIGINT; -1: none
   bool stop_jobs_on_exit = false;  // what such a signal means: detach (attempts go on under the supervisor), or drain first
   int64_t max_lifetime_ms = 0;     // drain and exit after this; 0: never
@@ -62,6 +64,7 @@ class NodeAgent {
   void Handle(const Input& input);
   void OnReply(const frames::Reply& reply);
   void OnStaged(Staged staged);
+  void WatchDisk(const AttemptId& attempt);
   void RemoveForeignFolders(const frames::Inventory& inventory);
 
   void CarryOut(Connect& out);
@@ -85,6 +88,7 @@ class NodeAgent {
   void PostStaged(Staged staged);
   void WakeUp();
   std::string CheckpointRoot() const;
+  std::string CheckpointFolder(const std::string& checkpoint_dir) const;  // "" when that is no path in the store
   // Logs what a command to the supervisor came to: a lost connection is noticed, and repaired, where it is read.
   void Sent(const absl::Status& status, absl::string_view what);
   void ReportLogWritten(const absl::Status& status);
@@ -120,6 +124,7 @@ class NodeAgent {
   std::unique_ptr<SchedulerLink> link_;
   std::unique_ptr<WorkThread> stager_;
   std::unique_ptr<WorkThread> examiner_;
+  std::unique_ptr<DiskWatch> disk_watch_;
 };
 
 }  // namespace spillway::worker

@@ -71,7 +71,7 @@ void SessionLogic::On(const frames::Inventory& in) {
     open_events_.clear();
     for (auto& [attempt, known] : known_) known.exit_event = 0;
   }
-  config_.node.isolation = in.containment == frames::Containment::kCgroup ? "cgroup2" : "reaper";
+  config_.node.isolation = Isolation(in);
   lease_.Resume(in.lease_end_boottime_ms);
   if (lease_.lease_end_ms() > now_ms_) Put(RenewLease{{lease_.lease_end_ms(), lease_.lease_ms()}});
   std::set<AttemptId> there;
@@ -92,6 +92,14 @@ void SessionLogic::On(const frames::Inventory& in) {
     phase_ = Phase::kWaiting;
     WaitToConnect(0);
   }
+}
+
+// What holds the attempts of this node, and who holds their limits: "watched" is the supervisor's or the worker's look now and then.
+std::string SessionLogic::Isolation(const frames::Inventory& inventory) const {
+  const bool cgroups = inventory.containment == frames::Containment::kCgroup;
+  const std::string because = cgroups || inventory.reaper_because.empty() ? "" : absl::StrCat(" (", Printable(inventory.reaper_because, 80), ")");
+  return absl::StrCat(cgroups ? "cgroup2" : "reaper", because, "; memory: ", inventory.memory_limits ? "cgroup" : "watched",
+                      "; processes: ", inventory.pids_limits ? "cgroup" : "watched", "; disk: ", config_.disk_limits.empty() ? "watched" : config_.disk_limits);
 }
 
 // An attempt that the supervisor has and this life of the worker has not started.
@@ -208,10 +216,17 @@ void SessionLogic::On(const ScanResult& in) {
   } else {
     Warn(absl::StrCat(in.attempt.ToString(), ": its checkpoints could not be listed (the scheduler's seal will): ", in.error));
   }
+  facts.disk_full = in.disk_full;
+  facts.disk_full_is_jobs = in.disk_full_is_jobs;
   const frames::End why = frames::EndOf(facts);
   EndFacts end{why.cause, why.initiator, why.detail, facts.last_step, facts.last_total, facts.log_bytes, 0};
   if (facts.started_boottime_ms > 0) end.run_ms = std::max<int64_t>(0, facts.ended_boottime_ms - facts.started_boottime_ms);
   End(*known, std::move(end), known->exit_event);
+}
+
+void SessionLogic::On(const DiskOver& in) {
+  Known* known = Find(in.attempt);
+  if (known != nullptr) KillKnown(*known, EndCause::kDiskFull, Initiator::kJob, in.detail);
 }
 
 // ---- what the scheduler wants ----

@@ -65,6 +65,13 @@ struct ScanResult {
   AttemptId attempt;
   std::vector<CheckpointFound> committed;
   std::string error;
+  std::string disk_full;           // what is full at the end of the attempt, in words; "" nothing
+  bool disk_full_is_jobs = false;  // its own quota
+};
+// The attempt's folder holds more than its quota, where nothing but the worker keeps it from going on.
+struct DiskOver {
+  AttemptId attempt;
+  std::string detail;
 };
 struct LocalNotice {
   int64_t in_ms = 0;
@@ -77,8 +84,8 @@ struct DrainAndExit {
 };
 struct Tick {};
 
-using Input = std::variant<Connected, Disconnected, FrameReceived, frames::Inventory, frames::Event, StartRefused, CheckpointChecked, ScanResult, LocalNotice,
-                           DrainAndExit, Tick>;
+using Input = std::variant<Connected, Disconnected, FrameReceived, frames::Inventory, frames::Event, StartRefused, CheckpointChecked, ScanResult, DiskOver,
+                           LocalNotice, DrainAndExit, Tick>;
 
 // ---- outputs ----
 
@@ -161,8 +168,9 @@ using Output = std::variant<Connect, Disconnect, SendFrame, StartAttempt, StopAt
 // clang-format on
 
 struct SessionConfig {
-  Hello node;         // boot_id, isolation and inventory are filled in from the supervisor's inventory
-  uint64_t seed = 1;  // spreads reconnects of many nodes
+  Hello node;               // boot_id, isolation and inventory are filled in from the supervisor's inventory
+  std::string disk_limits;  // how attempts' disks are bounded here, for people
+  uint64_t seed = 1;        // spreads reconnects of many nodes
   int64_t connect_backoff_min_ms = 250;
   int64_t connect_backoff_max_ms = 5'000;
   int64_t welcome_timeout_ms = 20'000;  // from Connect
@@ -253,6 +261,8 @@ class SessionLogic {
   void On(const StartRefused& in);
   void On(const CheckpointChecked& in);
   void On(const ScanResult& in);
+  void On(const DiskOver& in);
+  std::string Isolation(const frames::Inventory& inventory) const;
   void OnOffer(const Offer& offer, bool in_welcome);
   void OnStop(const Stop& stop);
   void OnForget(const AttemptId& attempt);

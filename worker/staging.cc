@@ -9,15 +9,25 @@
 #include "absl/strings/str_split.h"
 #include "base/files.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "spec/signals.h"
 #include "spillway/v1/job_spec.pb.h"
+#include "worker/disk_quota.h"
 #include "worker/session_logic.h"
 
 namespace spillway::worker {
 namespace {
+
+// Processes and threads of one attempt: this many, this many more for each cpu it asked for (begun ones count), and never more than the last.
+constexpr int64_t kPidsBase = 1'024, kPidsPerCpu = 1'024, kPidsMax = 32'768;
+
+int64_t PidsOf(const v1::ResourceSpec& resources) {
+  const int64_t cpus = resources.cpu_milli() > 0 ? resources.cpu_milli() / 1000 + (resources.cpu_milli() % 1000 != 0) : 1;
+  return cpus >= kPidsMax / kPidsPerCpu ? kPidsMax : kPidsBase + cpus * kPidsPerCpu;
+}
 
 absl::StatusOr<std::string> Devices(const Offer& offer, const StagingContext& context) {
   std::vector<int> indices;
@@ -106,20 +116,29 @@ absl::StatusOr<StartPlan> PlanStart(const Offer& offer, const std::string& key, 
   start.grace_ms = spec.checkpoint().grace_ms() > 0 ? spec.checkpoint().grace_ms() : limits::kStopGraceMs;
   start.max_duration_ms = spec.limits().max_duration_ms();
   start.memory_bytes = spec.resources().memory_bytes();
+  start.cpu_milli = spec.resources().cpu_milli();
+  start.pids_max = PidsOf(spec.resources());
   start.tag = EncodeTag(offer);
+  plan.disk_bytes = spec.resources().disk_bytes();
   plan.folders = {context.attempt_folder, checkpoint_dir};
   RETURN_IF_ERROR(frames::Validate(start));
   return plan;
 }
 
-absl::Status ApplyPlan(const StartPlan& plan) {
+absl::Status ApplyPlan(const StartPlan& plan, bool mount_disk) {
   for (const std::string& folder : plan.folders) RETURN_IF_ERROR(MakeDirectories(folder, 0755));
+  if (plan.disk_bytes > 0) {
+    const absl::Status given = GiveDisk(plan.folders[0], plan.disk_bytes, mount_disk);
+    if (absl::IsResourceExhausted(given)) return given;
+    if (!given.ok()) LOG(WARNING) << plan.folders[0] << " gets no file system of its own and is looked at instead: " << given.message();
+  }
   if (!plan.script.empty()) RETURN_IF_ERROR(WriteFileAtomically(plan.script_path, plan.script, 0700));
   return absl::OkStatus();
 }
 
 absl::Status Unstage(const std::string& attempt_folder, const std::string& checkpoint_folder) {
   if (!checkpoint_folder.empty()) (void)rmdir(checkpoint_folder.c_str());  // only an empty one goes
+  RETURN_IF_ERROR(TakeDiskBack(attempt_folder));
   return RemoveTree(attempt_folder);
 }
 

@@ -30,12 +30,14 @@ struct StartPlan {
   frames::Start start;
   std::string script;  // to be written to script_path; empty when the job has a command
   std::string script_path;
-  std::vector<std::string> folders;  // to be made, absolute
+  std::vector<std::string> folders;  // to be made, absolute; the first is the attempt's own
+  int64_t disk_bytes = 0;            // what the attempt's own folder may hold (resources.disk); 0: no bound
 };
 
 // What a plan cannot be made for is the job's fault (INVALID_ARGUMENT), or the node's or scheduler's (any other code).
 absl::StatusOr<StartPlan> PlanStart(const Offer& offer, const std::string& key, const std::string& spec_bytes, const StagingContext& context);
-absl::Status ApplyPlan(const StartPlan& plan);
+// `mount_disk`: a bound on the attempt's folder is a file system of its own (disk_quota.h).
+absl::Status ApplyPlan(const StartPlan& plan, bool mount_disk);
 // The attempt's folder goes; an empty checkpoint folder too. What is absent is no error.
 absl::Status Unstage(const std::string& attempt_folder, const std::string& checkpoint_folder);
 

@@ -14,6 +14,7 @@ constexpr int64_t kInventoryMax = 100'000;
 constexpr int64_t kProgressPerFrameMax = 10'000;
 constexpr size_t kDetailBytesMax = 1'024;
 constexpr size_t kPathBytesMax = 1'024;
+constexpr size_t kIsolationBytesMax = 256;  // words for people
 
 absl::Status CheckName(absl::string_view field, const std::string& name, bool required) {
   if (required && name.empty()) return absl::InvalidArgumentError(absl::StrCat(field, " is empty"));
@@ -55,11 +56,8 @@ absl::StatusOr<core::NodeHello> HelloOf(const v1::Hello& hello) {
     return absl::FailedPreconditionError(absl::StrCat("this scheduler speaks spillway/1, the worker ", Printable(hello.protocol())));
   }
   core::NodeHello out;
-  const std::pair<const char*, const std::string*> names[] = {{"zone", &hello.zone()},
-                                                              {"region", &hello.region()},
-                                                              {"instance_id", &hello.instance_id()},
-                                                              {"isolation", &hello.isolation()},
-                                                              {"cluster_uuid", &hello.cluster_uuid()}};
+  const std::pair<const char*, const std::string*> names[] = {
+      {"zone", &hello.zone()}, {"region", &hello.region()}, {"instance_id", &hello.instance_id()}, {"cluster_uuid", &hello.cluster_uuid()}};
   for (const auto& [field, value] : names) {
     if (absl::Status status = CheckName(field, *value, false); !status.ok()) return status;
   }
@@ -78,7 +76,7 @@ absl::StatusOr<core::NodeHello> HelloOf(const v1::Hello& hello) {
   out.boot_id = hello.boot_id();
   out.zone = hello.zone();
   out.region = hello.region();
-  out.isolation = hello.isolation();
+  out.isolation = Printable(hello.isolation(), kIsolationBytesMax);
   out.cluster_uuid = hello.cluster_uuid();
   out.market = WordFromNumber<Market>(hello.market());
   out.capacity = *std::move(capacity);

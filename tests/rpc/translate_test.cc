@@ -99,7 +99,7 @@ TEST(Spec, TheDigestOfARequestCoversEverySpecAndTheirOrder) {
 // --- the session ---
 
 constexpr char kHello[] = R"(
-    protocol: 'spillway/1' node_name: 'n1' provider: 'static' instance_id: 'i-1' boot_id: 'b-1' zone: 'z' region: 'r' market: SPOT isolation: 'cgroup2'
+    protocol: 'spillway/1' node_name: 'n1' provider: 'static' instance_id: 'i-1' boot_id: 'b-1' zone: 'z' region: 'r' market: SPOT isolation: 'cgroup2; memory: cgroup'
     cluster_uuid: 'c'
     resources { cpu_milli: 4000 memory_bytes: 5 disk_bytes: 6 accelerators { model: 'A100' count: 2 memory_bytes: 7 simulated: true } }
     inventory { attempt { job_id: 5 task_index: 17 attempt: 3 } state: RUNNING })";
@@ -113,7 +113,7 @@ TEST(Hello, IsTakenWhole) {
   EXPECT_EQ(hello.zone, "z");
   EXPECT_EQ(hello.region, "r");
   EXPECT_EQ(hello.market, Market::kSpot);
-  EXPECT_EQ(hello.isolation, "cgroup2");
+  EXPECT_EQ(hello.isolation, "cgroup2; memory: cgroup");
   EXPECT_EQ(hello.cluster_uuid, "c");
   EXPECT_EQ(hello.capacity, (core::Capacity{4000, 5, 6, "A100", 2, 7, true}));
   ASSERT_EQ(hello.inventory.size(), 1u);

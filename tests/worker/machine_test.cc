@@ -132,6 +132,8 @@ TEST(Flags, HaveDefaults) {
   EXPECT_EQ(flags.market, Market::kReserved);
   EXPECT_EQ(flags.node_lease_ms, 0);
   EXPECT_EQ(flags.notice_source, "none");
+  EXPECT_EQ(flags.containment, "auto");
+  EXPECT_EQ(flags.disk_quota, "auto");
 }
 
 TEST(Flags, AreReadInBothForms) {
@@ -157,6 +159,8 @@ TEST(Flags, WrongOnesAreNamed) {
   EXPECT_THAT(Parsed({"--node-name", "a b"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--node-name")));
   EXPECT_THAT(Parsed({"--max-lifetime", "90"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--max-lifetime")));
   EXPECT_THAT(Parsed({"--notice-source", "azur"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("did you mean azure?")));
+  EXPECT_THAT(Parsed({"--containment", "cgroups"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("did you mean cgroup?")));
+  EXPECT_THAT(Parsed({"--disk-quota", "watched"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("auto, mount, watch")));
   EXPECT_THAT(Parsed({"--notice-source", "file"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--metadata-url")));
   EXPECT_THAT(Parsed({"--metadata-url", "http://x"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--notice-source")));
 }

@@ -313,6 +313,30 @@ TEST(Attempts, AStoreThatDoesNotAnswerDelaysNoEnd) {
   EXPECT_THAT(Kinds(ReportsIn(out)), ElementsAre(Report::Kind::kEnded));
 }
 
+TEST(Attempts, AFullDiskIsWhatAFailedJobDiedOf) {
+  Rig rig;
+  rig.Join();
+  rig.Offered(kA1);
+  rig.Event(kA1, frames::Exited{Rig::Code(1)});
+  const std::vector<Report> reports = ReportsIn(rig.Do(ScanResult{kA1, {}, "", "its disk is full", true}));
+  ASSERT_THAT(Kinds(reports), ElementsAre(Report::Kind::kEnded));
+  EXPECT_EQ(reports[0].end.cause, EndCause::kDiskFull);
+  EXPECT_EQ(reports[0].end.initiator, Initiator::kJob);
+}
+
+TEST(Attempts, WhoHoldsMoreThanItsQuotaIsKilledForIt) {
+  Rig rig;
+  rig.Join();
+  rig.Offered(kA1);
+  rig.Event(kA1, frames::Started{});
+  const std::vector<KillAttempt> kills = All<KillAttempt>(rig.Do(DiskOver{kA1, "holds 3 GB, more than its 2 GB"}));
+  ASSERT_THAT(kills, SizeIs(1));
+  EXPECT_EQ(kills[0].kill.cause, EndCause::kDiskFull);
+  EXPECT_EQ(kills[0].kill.initiator, Initiator::kJob);
+  EXPECT_EQ(kills[0].kill.detail, "holds 3 GB, more than its 2 GB");
+  EXPECT_THAT(All<KillAttempt>(rig.Do(DiskOver{{9, 9, 9}, "unknown"})), IsEmpty());
+}
+
 TEST(Attempts, ADurableEndIsCleanedUpOnce) {
   Rig rig;
   rig.Join();

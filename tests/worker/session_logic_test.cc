@@ -30,9 +30,25 @@ TEST(SessionLogic, ConnectsOnlyOnceTheSupervisorIsKnown) {
   const Hello hello = rig.Reconnect();
   EXPECT_EQ(hello.node_name, "n1");
   EXPECT_EQ(hello.boot_id, "boot-1");
-  EXPECT_EQ(hello.isolation, "cgroup2");
+  EXPECT_EQ(hello.isolation, "cgroup2; memory: watched; processes: watched; disk: watched");
   EXPECT_EQ(hello.cluster_uuid, "");
   EXPECT_THAT(hello.inventory, IsEmpty());
+}
+
+TEST(SessionLogic, SaysWhatHoldsItsAttemptsAndTheirLimits) {
+  SessionConfig config = Rig::Config();
+  config.disk_limits = "mount";
+  Rig rig({}, config);
+  frames::Inventory inventory = rig.Empty();
+  inventory.memory_limits = inventory.pids_limits = true;
+  rig.Do(inventory);
+  EXPECT_EQ(rig.Reconnect().isolation, "cgroup2; memory: cgroup; processes: cgroup; disk: mount");
+  Rig poor;
+  inventory = poor.Empty();
+  inventory.containment = frames::Containment::kReaper;
+  inventory.reaper_because = "no cgroup2 mount";
+  poor.Do(inventory);
+  EXPECT_EQ(poor.Reconnect().isolation, "reaper (no cgroup2 mount); memory: watched; processes: watched; disk: watched");
 }
 
 TEST(SessionLogic, TheWelcomeIsKeptAndGivesALease) {
@@ -137,6 +153,18 @@ TEST(SessionLogic, ASessionWithoutWelcomeOrRenewalAcksIsGivenUp) {
   const std::vector<Disconnect> cut = All<Disconnect>(rig.After(1'000));
   ASSERT_THAT(cut, SizeIs(1));
   EXPECT_THAT(cut[0].why, HasSubstr("no renewal was acknowledged for 30s"));
+}
+
+TEST(SessionLogic, AShortLeaseIsNotWaitedAway) {
+  Rig rig;
+  rig.Do(rig.Empty());
+  rig.Reconnect();
+  Welcome welcome = Rig::WelcomeOf();
+  welcome.lease_ms = 40'000;
+  welcome.renew_every_ms = 2'000;
+  rig.Greet(welcome);
+  EXPECT_THAT(All<Disconnect>(rig.After(9'999)), IsEmpty());
+  EXPECT_THAT(All<Disconnect>(rig.After(1)), SizeIs(1)) << "a quarter of the lease, and most of it is left for a new session";
 }
 
 TEST(SessionLogic, AWelcomeOfAnotherClusterIsRefused) {

@@ -104,6 +104,8 @@ TEST(Staging, LimitsAndSignalsFollowTheSpec) {
   EXPECT_EQ(plan.start.stop_signal, SIGTERM);
   EXPECT_EQ(plan.start.grace_ms, 30'000);
   EXPECT_EQ(plan.start.memory_bytes, 0);
+  EXPECT_EQ(plan.start.pids_max, 2'048) << "one cpu when nothing is said";
+  EXPECT_EQ(plan.disk_bytes, 0);
   spec.mutable_checkpoint()->set_signal("SIGUSR1");
   spec.mutable_checkpoint()->set_grace_ms(90'000);
   spec.mutable_resources()->set_memory_bytes(1 << 30);
@@ -113,6 +115,13 @@ TEST(Staging, LimitsAndSignalsFollowTheSpec) {
   EXPECT_EQ(plan.start.grace_ms, 90'000);
   EXPECT_EQ(plan.start.memory_bytes, 1 << 30);
   EXPECT_EQ(plan.start.cwd, "/data/work");
+  for (const auto& [cpu_milli, pids] : std::vector<std::pair<int64_t, int64_t>>{{100, 2'048}, {1'001, 3'072}, {31'000, 32'768}, {1'000'000'000, 32'768}}) {
+    spec.mutable_resources()->set_cpu_milli(cpu_milli);
+    spec.mutable_resources()->set_disk_bytes(cpu_milli);
+    ASSERT_OK_AND_ASSIGN(plan, Plan(spec));
+    EXPECT_EQ(plan.start.pids_max, pids);
+    EXPECT_EQ(plan.disk_bytes, cpu_milli);
+  }
   spec.mutable_checkpoint()->set_signal("SIGWHAT");
   EXPECT_THAT(Plan(spec), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("SIGWHAT")));
 }
@@ -127,7 +136,7 @@ TEST(Staging, AScriptBecomesAFileAndNeverPassesThroughAnArgument) {
   context.store_root = JoinPath(folder, "store");
   ASSERT_OK_AND_ASSIGN(const StartPlan plan, Plan(spec, context));
   EXPECT_THAT(plan.start.argv, ElementsAre("/bin/sh", "-eu", context.attempt_folder + "/script.sh"));
-  ASSERT_OK(ApplyPlan(plan));
+  ASSERT_OK(ApplyPlan(plan, false));
   EXPECT_EQ(*ReadFile(plan.script_path), spec.script());
   EXPECT_TRUE(PathExists(folder + "/store/checkpoints/c1/1/0/a1"));
   ASSERT_OK(Unstage(context.attempt_folder, folder + "/store/checkpoints/c1/1/0/a1"));

@@ -241,19 +241,37 @@ TEST_P(AttemptTest, ProgressIsCoalesced) {
   EXPECT_EQ(last, 300) << "the newest is never lost";
 }
 
+// By the kernel where it can, else by the supervisor's look.
 TEST_P(AttemptTest, MemoryLimitHolds) {
   const auto inventory = node_.Reconnect();
-  auto start = node_.Command("a", {SupervisorHarness::Job(), "eat", absl::StrCat(256 << 20)});
+  auto start = node_.Command("a", {SupervisorHarness::Job(), "eat", absl::StrCat(128 << 20), "stay"});
   start.memory_bytes = 32 << 20;
   node_.Run(start);
   const auto started = node_.Wait<frames::Started>("a");
   ASSERT_TRUE(started.has_value());
   EXPECT_EQ(started->memory_enforced, inventory.memory_limits);
   const auto facts = node_.WaitExit("a");
-  EXPECT_EQ(EndOf(facts).cause, inventory.memory_limits ? EndCause::kOutOfMemory : EndCause::kCompleted) << EndOf(facts).detail;
+  EXPECT_EQ(EndOf(facts).cause, EndCause::kOutOfMemory) << EndOf(facts).detail;
   // The next one in the same cgroup has no limit.
   node_.Run(node_.Command("b", {SupervisorHarness::Job(), "eat", absl::StrCat(64 << 20)}));
   EXPECT_EQ(EndOf(node_.WaitExit("b")).cause, EndCause::kCompleted);
+}
+
+TEST_P(AttemptTest, ProcessLimitHolds) {
+  const auto inventory = node_.Reconnect();
+  auto start = node_.Command("a", {SupervisorHarness::Job(), "multiply", "40"});
+  start.pids_max = 20;
+  node_.Run(start);
+  const auto facts = node_.WaitExit("a");
+  EXPECT_EQ(EndOf(facts).cause, EndCause::kUserError);
+  EXPECT_THAT(EndOf(facts).detail, HasSubstr(inventory.pids_limits ? "exit code 3; it ran into its limit of processes" : "more than its 20"));
+  EXPECT_EQ(facts.forks_refused > 0, inventory.pids_limits);
+  start = node_.Command("b", {SupervisorHarness::Job(), "multiply", "20"});
+  start.pids_max = 20;
+  node_.Run(start);
+  ASSERT_TRUE(node_.Wait<frames::Started>("b").has_value());
+  EXPECT_OK(node_.Answer(node_.client().Kill({"cluster/b", EndCause::kCancelled, Initiator::kUser, ""})));
+  EXPECT_EQ(EndOf(node_.WaitExit("b")).cause, EndCause::kCancelled);
 }
 
 TEST_P(AttemptTest, AKilledReaperLeavesNothing) {

@@ -89,6 +89,16 @@ const Row kRows[] = {
 
     {"out of memory", [](ExitFacts& f) { Signal(f, 9), f.out_of_memory = true; }, C::kOutOfMemory, I::kJob, "SIGKILL"},
     {"a child out of memory, the job failed", [](ExitFacts& f) { Exit(f, 1), f.out_of_memory = true; }, C::kOutOfMemory, I::kJob, "exit code 1"},
+    {"its disk was full", [](ExitFacts& f) { Exit(f, 1), f.disk_full = "its disk is full", f.disk_full_is_jobs = true; }, C::kDiskFull, I::kJob,
+     "its disk is full: exit code 1"},
+    {"the machine's disk was full", [](ExitFacts& f) { Signal(f, 6), Saved(f, 4), f.disk_full = "the machine's is full"; }, C::kDiskFull, I::kNode,
+     "SIGABRT, saved at step 4"},
+    {"the disk was full, and it got over it", [](ExitFacts& f) { Exit(f, 0), f.disk_full = "full"; }, C::kCompleted, I::kJob, ""},
+    {"the disk was full, 85 without", [](ExitFacts& f) { Exit(f, 85), f.disk_full = "full"; }, C::kDiskFull, I::kNode, "exit code 85"},
+    {"the disk was full, 85 with a new checkpoint", [](ExitFacts& f) { Exit(f, 85), Saved(f, 7), f.disk_full = "full"; }, C::kCheckpointed, I::kJob, ""},
+    {"a stop beats a full disk", [](ExitFacts& f) { Exit(f, 1), Stop(f, C::kCancelled, I::kUser), f.disk_full = "full"; }, C::kCancelled, I::kUser, ""},
+    {"no more processes", [](ExitFacts& f) { Exit(f, 1), f.forks_refused = 4; }, C::kUserError, I::kJob, "limit of processes"},
+
     {"a child out of memory, the job got over it", [](ExitFacts& f) { Exit(f, 0), f.out_of_memory = true; }, C::kCompleted, I::kJob, ""},
 };
 

@@ -57,6 +57,8 @@ std::vector<FromSupervisor> Answers() {
   inventory.items.resize(3);
   inventory.items[1] = {{"k", {1, 2, 3}}, AttemptState::kStopping, 77, 88, {5, 9, {{"loss", -1.5}}}, 2, EndCause::kMoved, 9, "/l", 10, "tag"};
   inventory.more = true;
+  inventory.pids_limits = true;
+  inventory.reaper_because = "no cgroups";
   const AttemptRef attempt{"c/1.0@1", {1, 0, 1}};
   return {inventory,
           Reply{8, 5, "no"},

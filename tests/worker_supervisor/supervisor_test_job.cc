@@ -4,7 +4,8 @@
 //   daemon FILE [bare]        leaves a daemon behind (two forks, new session; bare: with an empty environment) that writes its pid to FILE,
 //                             then sleeps for ever; returns when FILE is there
 //   stubborn FILE             ignores SIGTERM, creates FILE, sleeps for ever
-//   eat BYTES                 touches that much memory, then exits 0
+//   eat BYTES [stay]          touches that much memory, then exits 0, or sleeps for ever
+//   multiply COUNT            becomes that many processes that sleep for ever; says so where it is refused, and exits 3
 //   descriptors               prints the numbers of its open descriptors
 #include <dirent.h>
 #include <fcntl.h>
@@ -89,7 +90,16 @@ int main(int argc, char** argv) {
     char* memory = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (memory == MAP_FAILED) return 15;
     for (size_t i = 0; i < bytes; i += 4096) memory[i] = 1;
+    if (argc > 3) SleepForever();
     return 0;
+  }
+  if (what == "multiply") {
+    for (int i = 1; i < atoi(argv[2]); ++i) {
+      const pid_t child = fork();
+      if (child == 0) SleepForever();
+      if (child < 0) return 3;
+    }
+    SleepForever();
   }
   if (what == "descriptors") {
     DIR* folder = opendir("/proc/self/fd");

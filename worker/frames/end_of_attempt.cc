@@ -8,7 +8,9 @@ namespace spillway::frames {
 namespace {
 
 std::string HowItExited(const ExitFacts& facts) {
-  if (facts.exited) return absl::StrCat("exit code ", facts.exit_code);
+  if (facts.exited) {
+    return absl::StrCat("exit code ", facts.exit_code, facts.forks_refused > 0 && facts.exit_code != 0 ? "; it ran into its limit of processes" : "");
+  }
   if (facts.signal > 0) {
     const char* name = sigabbrev_np(static_cast<int>(facts.signal));
     return absl::StrCat("killed by ", name == nullptr ? absl::StrCat("signal ", facts.signal) : absl::StrCat("SIG", name));
@@ -55,6 +57,13 @@ End EndOf(const ExitFacts& facts) {
   if (exit_zero) return {EndCause::kCompleted, Initiator::kJob, ""};
   if (facts.exited && facts.exit_code == kExitRunMeAgain) {
     if (facts.checkpoints > 0) return {EndCause::kCheckpointed, Initiator::kJob, WithStep(facts, "exit code 85")};
+  }
+  // A job that failed while there was no room left failed for that, whatever code it chose.
+  if (!facts.disk_full.empty()) {
+    return {EndCause::kDiskFull, facts.disk_full_is_jobs ? Initiator::kJob : Initiator::kNode,
+            WithStep(facts, absl::StrCat(facts.disk_full, ": ", HowItExited(facts)))};
+  }
+  if (facts.exited && facts.exit_code == kExitRunMeAgain) {
     return {EndCause::kUserError, Initiator::kJob, "exit code 85 without a new checkpoint"};
   }
   return {EndCause::kUserError, Initiator::kJob, HowItExited(facts)};

@@ -62,7 +62,7 @@ template <typename A>
 void Fields(A& a, Start& v) {
   a(1, v.attempt), a(2, v.argv, limits::kArgvCountMax), a(3, v.env, limits::kEnvCountMax), a(4, v.cwd), a(5, v.log_path);
   a(6, v.socket_path), a(7, v.notice_path), a(8, v.stop_signal), a(9, v.grace_ms), a(10, v.max_duration_ms), a(11, v.memory_bytes);
-  a(12, v.pids_max), a(13, v.log_bytes_max), a(14, v.lease_bound), a(15, v.rlimits, kRlimitsMax), a(16, v.tag);
+  a(12, v.pids_max), a(13, v.log_bytes_max), a(14, v.lease_bound), a(15, v.rlimits, kRlimitsMax), a(16, v.tag), a(17, v.cpu_milli);
 }
 template <typename A>
 void Fields(A& a, Renew& v) {
@@ -119,7 +119,7 @@ void Fields(A& a, ExitFacts& v) {
   a(12, v.stop_withdrawn), a(13, v.killed), a(14, v.lease_lapsed), a(15, v.out_of_memory), a(16, v.said_completed), a(17, v.last_step);
   a(18, v.last_total), a(19, v.has_progress), a(20, v.checkpoints), a(21, v.last_checkpoint_step), a(22, v.garbage_messages);
   a(23, v.started_boottime_ms), a(24, v.ended_boottime_ms), a(25, v.cpu_ms), a(26, v.memory_peak_bytes), a(27, v.log_bytes);
-  a(28, v.log_error), a(29, v.leftovers_killed);
+  a(28, v.log_error), a(29, v.leftovers_killed), a(30, v.forks_refused), a(31, v.disk_full), a(32, v.disk_full_is_jobs);
 }
 template <typename A>
 void Fields(A& a, Exited& v) {
@@ -133,7 +133,7 @@ void Fields(A& a, InventoryItem& v) {
 template <typename A>
 void Fields(A& a, Inventory& v) {
   a(1, v.version), a(2, v.boot_id), a(3, v.pid), a(4, v.build), a(5, v.containment), a(6, v.memory_limits), a(7, v.lease_end_boottime_ms);
-  a(8, v.items, kInventoryItemsMax), a(9, v.more);
+  a(8, v.items, kInventoryItemsMax), a(9, v.more), a(10, v.pids_limits), a(11, v.reaper_because);
 }
 
 // What wraps the message of a command or an event.

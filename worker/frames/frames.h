@@ -72,8 +72,9 @@ struct Start {
   int64_t stop_signal = 15;
   int64_t grace_ms = 30'000;    // stop signal to SIGKILL when a Stop does not say
   int64_t max_duration_ms = 0;  // after this: stopped with cause TIMEOUT
-  int64_t memory_bytes = 0;     // limit of the whole tree, where a memory controller is writable (Started says whether it holds)
-  int64_t pids_max = 0;         // likewise
+  int64_t memory_bytes = 0;     // limit of the whole tree, by the kernel where a memory controller is writable (Started says), else by looking
+  int64_t pids_max = 0;         // likewise; processes and threads where the kernel counts, processes where the supervisor looks
+  int64_t cpu_milli = 0;        // its weight where processors are short, for the whole tree together (a cpu controller); 0: one cpu's
   int64_t log_bytes_max = 0;    // 0: limits::kLogBytesMax
   bool lease_bound = true;      // ends with the lease. Refused (FAILED_PRECONDITION) while there is no lease, or it is about to end
   std::vector<ResourceLimit> rlimits;
@@ -183,11 +184,14 @@ struct ExitFacts {
   EndCause stop_cause = EndCause::kUnspecified;  // of the first Stop, Kill, Notice, limit or lease; kUnspecified: nobody stopped it
   Initiator stop_initiator = Initiator::kUnspecified;
   std::string stop_detail;
-  bool stop_delivered = false;  // the job could know of it before it ended: notice file written or signal sent
-  bool stop_withdrawn = false;  // it was a lease's checkpoint request, and a renewal took it back
-  bool killed = false;          // SIGKILL of the tree was sent while the main process lived
-  bool lease_lapsed = false;    // the lease had ended before the tree was gone
-  bool out_of_memory = false;   // the kernel killed a process of the tree for its memory limit
+  bool stop_delivered = false;     // the job could know of it before it ended: notice file written or signal sent
+  bool stop_withdrawn = false;     // it was a lease's checkpoint request, and a renewal took it back
+  bool killed = false;             // SIGKILL of the tree was sent while the main process lived
+  bool lease_lapsed = false;       // the lease had ended before the tree was gone
+  bool out_of_memory = false;      // a process of the tree was killed for its memory limit, by the kernel or, where it cannot, by the supervisor
+  int64_t forks_refused = 0;       // the tree asked for more processes than its limit, so often
+  std::string disk_full;           // what was full when the job ended, in words; "" nothing. The worker looks, before it calls EndOf
+  bool disk_full_is_jobs = false;  // its own quota, not the machine's disk
   // What it said.
   bool said_completed = false;
   int64_t last_step = 0;
@@ -238,7 +242,9 @@ struct Inventory {
   int64_t pid = 0;
   std::string build;  // of the running supervisor, which may be older than the worker
   Containment containment = Containment::kUnspecified;
-  bool memory_limits = false;  // a memory controller is writable
+  bool memory_limits = false;  // a memory controller is writable; where not, the supervisor looks now and then and kills
+  bool pids_limits = false;    // likewise, of the number of processes
+  std::string reaper_because;  // why there are no cgroups
   int64_t lease_end_boottime_ms = 0;
   std::vector<InventoryItem> items;
   bool more = false;

@@ -24,6 +24,7 @@
 #include "base/units.h"
 #include "worker/supervisor/job_message.h"
 #include "worker/supervisor/process_tree.h"
+#include "worker/supervisor/tree_use.h"
 
 namespace spillway::supervisor {
 namespace {
@@ -76,7 +77,7 @@ absl::Status Attempt::Prepare() {
   RETURN_IF_ERROR(OpenSocket());
   unlink(notice_path_.c_str());
   if (context_->cgroups != nullptr) {
-    ASSIGN_OR_RETURN(cgroup_, context_->cgroups->Take({start_.memory_bytes, start_.pids_max}));
+    ASSIGN_OR_RETURN(cgroup_, context_->cgroups->Take({start_.memory_bytes, start_.pids_max, start_.cpu_milli}));
   }
   int output[2] = {-1, -1};
   if (log_ != nullptr) {
@@ -101,6 +102,8 @@ absl::Status Attempt::Prepare() {
   report_fd_ = launched->report_fd;
   status_fd_ = launched->status_fd;
   if (cgroup_ != nullptr) main_ = main_shown_ = child_;
+  watch_memory_ = start_.memory_bytes > 0 && (cgroup_ == nullptr || !cgroup_->memory_enforced());
+  watch_pids_ = start_.pids_max > 0 && (cgroup_ == nullptr || !cgroup_->pids_enforced());
   const int64_t ticks = ProcessStartTicks(child_).value_or(0);
   absl::Status status = context_->journal->Started(ref(), child_, ticks, cgroup_ == nullptr ? "" : cgroup_->path());
   const auto watch = [&](int fd, std::function<void()> read) {
@@ -389,6 +392,27 @@ void Attempt::KillTree() {
   if (look_at_ms_ == 0) look_at_ms_ = context_->clock->NowSteadyMs() + kKillAgainMs;
 }
 
+// ---- limits that only we hold ----
+
+void Attempt::LookAtUse(const std::function<const std::map<pid_t, pid_t>&()>& parents) {
+  if (!watched() || main_gone_ || ended_ || facts_.killed) return;
+  std::set<pid_t> tree;
+  if (cgroup_ != nullptr) {
+    for (const int64_t pid : cgroup_->Processes()) tree.insert(static_cast<pid_t>(pid));
+  } else if (child_ > 0) {
+    tree = DescendantsOf(child_, parents());
+  }
+  const TreeUse use = UseOf(tree, watch_memory_ ? start_.memory_bytes : 0);
+  if (watch_memory_ && use.memory_bytes > start_.memory_bytes) {
+    // The tree is ended as the kernel would end it: no stop is recorded, the facts say why.
+    facts_.out_of_memory = true;
+    if (log_ != nullptr) log_->Note(absl::StrCat("it uses ", FormatBytes(use.memory_bytes), " of memory and is killed"));
+    KillTree();
+  } else if (watch_pids_ && use.processes > start_.pids_max) {
+    Kill({EndCause::kUserError, Initiator::kJob, "processes", absl::StrCat("it had ", use.processes, " processes, more than its ", start_.pids_max), 0});
+  }
+}
+
 // ---- the end ----
 
 void Attempt::MainEnded(int status, const rusage& usage) {
@@ -460,12 +484,14 @@ void Attempt::TreeGone() {
   const int64_t lease_end = context_->lease_end_ms();
   facts_.lease_lapsed = start_.lease_bound && lease_end > 0 && now >= lease_end && facts_.launch_error.empty();
   if (cgroup_ != nullptr) {
-    facts_.out_of_memory = cgroup_->OutOfMemoryKills() > 0;
+    facts_.out_of_memory = facts_.out_of_memory || cgroup_->OutOfMemoryKills() > 0;
+    facts_.forks_refused = cgroup_->ForksRefused();
     if (const int64_t peak = cgroup_->MemoryPeakBytes(); peak > 0) facts_.memory_peak_bytes = peak;
     context_->cgroups->GiveBack(std::move(cgroup_));
   }
   if (log_ != nullptr) {
     if (facts_.out_of_memory) log_->Note(absl::StrCat("out of memory: the limit is ", FormatBytes(start_.memory_bytes)));
+    if (facts_.forks_refused > 0) log_->Note(absl::StrCat("it asked for more than its ", start_.pids_max, " processes and threads and was refused"));
     if (facts_.leftovers_killed > 0) log_->Note(absl::StrCat(facts_.leftovers_killed, " processes outlived the main process and were killed"));
     log_->Close();
     facts_.log_bytes = log_->end_offset();

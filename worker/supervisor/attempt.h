@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -68,6 +69,9 @@ class Attempt {
 
   // `pid()` has ended: our child, which is the main process or its reaper.
   void OnChildExit(int status, const rusage& usage);
+  // A limit of it is held by nobody but us: it wants to be looked at now and then (tree_use.h). `parents` is asked for only under a reaper.
+  bool watched() const { return watch_memory_ || watch_pids_; }
+  void LookAtUse(const std::function<const std::map<pid_t, pid_t>&()>& parents);
   void OnTime(int64_t now_ms);
   int64_t NextDueMs() const;  // INT64_MAX: nothing
 
@@ -124,6 +128,7 @@ class Attempt {
   int clean_looks_ = 0;
   bool ended_ = false;
 
+  bool watch_memory_ = false, watch_pids_ = false;
   bool signalled_ = false;
   bool lease_requested_ = false;
   int64_t kill_at_ms_ = 0;       // 0: none

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -177,6 +179,11 @@ int64_t Cgroup::OutOfMemoryKills() const {
   return 0;
 }
 
+int64_t Cgroup::ForksRefused() const {
+  if (!pids_enforced_) return 0;
+  return NumberAfter(ReadSmall(JoinPath(pids_v1_.empty() ? path_ : pids_v1_, "pids.events")), "max") - forks_refused_before_;
+}
+
 int64_t Cgroup::MemoryPeakBytes() const {
   int64_t peak = 0;
   const std::string file = !memory_v1_.empty() ? JoinPath(memory_v1_, "memory.max_usage_in_bytes") : memory_v2_ ? JoinPath(path_, "memory.peak") : "";
@@ -200,12 +207,13 @@ absl::StatusOr<std::unique_ptr<CgroupPool>> CgroupPool::Open(const std::string& 
     };
     if (mount.type == "cgroup2" && pool->parent_.empty()) pool->parent_ = MakeUnder(mount.path, OwnFolder(""), name, tried);
     if (mount.type == "cgroup" && has("memory") && pool->memory_v1_.empty()) pool->memory_v1_ = MakeUnder(mount.path, OwnFolder("memory"), name, ignored);
+    if (mount.type == "cgroup" && has("cpu") && pool->cpu_v1_.empty()) pool->cpu_v1_ = MakeUnder(mount.path, OwnFolder("cpu"), name, ignored);
     if (mount.type == "cgroup" && has("pids") && pool->pids_v1_.empty()) pool->pids_v1_ = MakeUnder(mount.path, OwnFolder("pids"), name, ignored);
   }
   if (pool->parent_.empty()) return absl::UnavailableError(absl::StrCat("no writable cgroup v2 (", tried.empty() ? "no cgroup2 mount" : tried, ")"));
   RETURN_IF_ERROR(pool->LockFolder());
   std::vector<std::string> v1_parents;
-  for (const std::string* v1 : {&pool->memory_v1_, &pool->pids_v1_}) {
+  for (const std::string* v1 : {&pool->memory_v1_, &pool->pids_v1_, &pool->cpu_v1_}) {
     if (!v1->empty()) v1_parents.push_back(ParentOf(*v1));
   }
   RemoveFoldersOfTheDead(ParentOf(pool->parent_), name, v1_parents);
@@ -213,10 +221,12 @@ absl::StatusOr<std::unique_ptr<CgroupPool>> CgroupPool::Open(const std::string& 
   const std::string control = JoinPath(pool->parent_, "cgroup.subtree_control");
   pool->memory_v2_ = absl::StrContains(controllers, " memory ") && WriteTo(control, "+memory");
   pool->pids_v2_ = absl::StrContains(controllers, " pids ") && WriteTo(control, "+pids");
+  pool->cpu_v2_ = absl::StrContains(controllers, " cpu ") && WriteTo(control, "+cpu");
   // Folders of an earlier life; recovery has emptied them.
   RemoveBelow(pool->parent_);
   if (!pool->memory_v1_.empty()) RemoveBelow(pool->memory_v1_);
   if (!pool->pids_v1_.empty()) RemoveBelow(pool->pids_v1_);
+  if (!pool->cpu_v1_.empty()) RemoveBelow(pool->cpu_v1_);
   RETURN_IF_ERROR(pool->ProbeCloneInto());
   return pool;
 }
@@ -254,7 +264,7 @@ absl::Status CgroupPool::ProbeCloneInto() {
 
 CgroupPool::~CgroupPool() {
   idle_.clear();
-  for (const std::string& folder : {parent_, memory_v1_, pids_v1_}) {
+  for (const std::string& folder : {parent_, memory_v1_, pids_v1_, cpu_v1_}) {
     if (folder.empty()) continue;
     RemoveBelow(folder);
     rmdir(folder.c_str());
@@ -305,18 +315,27 @@ void CgroupPool::Apply(const Limits& limits, Cgroup& cgroup) {
     cgroup.memory_enforced_ = join_v1(memory_v1_, "memory.limit_in_bytes", limits.memory_bytes, cgroup.memory_v1_);
     cgroup.oom_kills_before_ = NumberAfter(ReadSmall(JoinPath(cgroup.memory_v1_, "memory.oom_control")), "oom_kill");
   }
+  // Thousands of processes of one tree count no more than a tree of one process that asked for as many cpus.
+  const int64_t cpu_milli = limits.cpu_milli > 0 ? std::min<int64_t>(limits.cpu_milli, 256'000) : 1'000;
+  if (cpu_v2_) {
+    WriteTo(JoinPath(cgroup.path_, "cpu.weight"), absl::StrCat(std::clamp<int64_t>(cpu_milli / 10, 1, 10'000)));
+  } else if (!cpu_v1_.empty()) {
+    join_v1(cpu_v1_, "cpu.shares", std::max<int64_t>(2, cpu_milli * 1'024 / 1'000), cgroup.cpu_v1_);
+  }
   if (pids_v2_) {
     const bool ok = WriteTo(JoinPath(cgroup.path_, "pids.max"), limits.pids_max > 0 ? absl::StrCat(limits.pids_max) : "max");
     cgroup.pids_enforced_ = ok && limits.pids_max > 0;
+    cgroup.forks_refused_before_ = NumberAfter(ReadSmall(JoinPath(cgroup.path_, "pids.events")), "max");
   } else if (!pids_v1_.empty() && limits.pids_max > 0) {
     cgroup.pids_enforced_ = join_v1(pids_v1_, "pids.max", limits.pids_max, cgroup.pids_v1_);
+    cgroup.forks_refused_before_ = NumberAfter(ReadSmall(JoinPath(cgroup.pids_v1_, "pids.events")), "max");
   }
 }
 
 void CgroupPool::GiveBack(std::unique_ptr<Cgroup> cgroup) {
   for (const int fd : cgroup->join_fds_) close(fd);
   cgroup->join_fds_.clear();
-  for (std::string* folder : {&cgroup->memory_v1_, &cgroup->pids_v1_}) {
+  for (std::string* folder : {&cgroup->memory_v1_, &cgroup->pids_v1_, &cgroup->cpu_v1_}) {
     if (!folder->empty()) rmdir(folder->c_str());
     folder->clear();
   }

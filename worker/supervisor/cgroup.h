@@ -16,6 +16,7 @@ namespace spillway::supervisor {
 struct Limits {
   int64_t memory_bytes = 0;  // 0: none
   int64_t pids_max = 0;
+  int64_t cpu_milli = 0;  // a weight, not a limit: what is free may be used
 };
 
 // The folders of one running attempt.
@@ -37,6 +38,7 @@ class Cgroup {
   std::vector<int64_t> Processes() const;
   void Kill();  // SIGKILL to all in it and below; ask Populated again afterwards
   int64_t OutOfMemoryKills() const;
+  int64_t ForksRefused() const;     // for the limit of processes
   int64_t MemoryPeakBytes() const;  // 0: unknown
 
  private:
@@ -47,10 +49,11 @@ class Cgroup {
   int events_fd_ = -1;
   int kill_fd_ = -1;  // -1: the kernel has no cgroup.kill
   std::vector<int> join_fds_;
-  std::string memory_v1_, pids_v1_;  // "": none
+  std::string memory_v1_, pids_v1_, cpu_v1_;  // "": none
   bool memory_v2_ = false;
   bool memory_enforced_ = false, pids_enforced_ = false;
   int64_t oom_kills_before_ = 0;
+  int64_t forks_refused_before_ = 0;
   bool clone_into_ = false;
   bool killed_ = false;  // by cgroup.kill
 };
@@ -66,6 +69,7 @@ class CgroupPool {
   // (they compare its count of kills with that of the parent's cgroup).
   void GiveBack(std::unique_ptr<Cgroup> cgroup);
   bool can_limit_memory() const { return memory_v2_ || !memory_v1_.empty(); }
+  bool can_limit_pids() const { return pids_v2_ || !pids_v1_.empty(); }
 
   // SIGKILL to everything in any of our folders; true when nothing lives there any more. For recovery.
   bool KillAll();
@@ -75,10 +79,10 @@ class CgroupPool {
   void Apply(const Limits& limits, Cgroup& cgroup);
   absl::Status LockFolder();
   absl::Status ProbeCloneInto();
-  std::string parent_;               // .../spillway-HOMEID
-  int lock_fd_ = -1;                 // held as long as this supervisor lives
-  std::string memory_v1_, pids_v1_;  // likewise, "" when not to be had
-  bool memory_v2_ = false, pids_v2_ = false;
+  std::string parent_;                        // .../spillway-HOMEID
+  int lock_fd_ = -1;                          // held as long as this supervisor lives
+  std::string memory_v1_, pids_v1_, cpu_v1_;  // likewise, "" when not to be had
+  bool memory_v2_ = false, pids_v2_ = false, cpu_v2_ = false;
   bool clone_into_ = false;
   std::vector<std::unique_ptr<Cgroup>> idle_;
   int64_t next_ = 1;

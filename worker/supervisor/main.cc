@@ -164,6 +164,7 @@ absl::Status Run(const Flags& flags) {
   const std::string home_id = HomeId(flags.home);
 
   std::unique_ptr<CgroupPool> cgroups;
+  std::string reaper_because = "as asked";
   if (flags.containment != "reaper") {
     auto opened = CgroupPool::Open(home_id);
     if (opened.ok()) {
@@ -171,7 +172,8 @@ absl::Status Run(const Flags& flags) {
     } else if (flags.containment == "cgroup") {
       return opened.status();
     } else {
-      LOG(INFO) << opened.status().message() << "; each attempt runs under a reaper";
+      reaper_because = std::string(opened.status().message());
+      LOG(INFO) << reaper_because << "; each attempt runs under a reaper";
     }
   }
   // What was left is killed first: that must not wait for a disk on which something can be written.
@@ -186,7 +188,7 @@ absl::Status Run(const Flags& flags) {
   RealClock clock;
   ASSIGN_OR_RETURN(const std::unique_ptr<EventLoop> loop, EventLoop::Create());
   EventQueue events;
-  Supervisor supervisor({loop.get(), &events, journal.get(), cgroups.get(), &clock, home_id, flags.socket});
+  Supervisor supervisor({loop.get(), &events, journal.get(), cgroups.get(), &clock, home_id, flags.socket, cgroups == nullptr ? reaper_because : ""});
   supervisor.Adopt(before);
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Listen(flags.socket, loop.get(), &events, &supervisor));
   RETURN_IF_ERROR(loop->Watch(signal_fd, EPOLLIN, [&](uint32_t) {

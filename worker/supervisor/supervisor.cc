@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "base/ids.h"
@@ -13,6 +14,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "worker/supervisor/process_tree.h"
+#include "worker/supervisor/tree_use.h"
 
 namespace spillway::supervisor {
 namespace {
@@ -31,7 +33,7 @@ StopOrder LeaseOrder(const Lease& lease, absl::string_view detail) {
 
 }  // namespace
 
-Supervisor::Supervisor(SupervisorParts parts) : boot_id_(NewUuid()) {
+Supervisor::Supervisor(SupervisorParts parts) : boot_id_(NewUuid()), reaper_because_(std::move(parts.reaper_because)) {
   context_.loop = parts.loop;
   context_.events = parts.events;
   context_.journal = parts.journal;
@@ -121,6 +123,7 @@ absl::Status Supervisor::Start(frames::Start start) {
   attempts_[raw->key()] = std::move(attempt);
   ++living_;
   raw->Launch();
+  if (raw->watched() && look_at_use_ms_ == 0) look_at_use_ms_ = now + kLookAtUseEveryMs;
   return absl::OkStatus();
 }
 
@@ -209,11 +212,29 @@ void Supervisor::Changed(Attempt* attempt) {
 void Supervisor::OnTime() {
   const int64_t now = context_.clock->NowSteadyMs();
   ApplyLease(now);
+  if (look_at_use_ms_ != 0 && now >= look_at_use_ms_) LookAtUse(now);
   while (!timers_.empty() && timers_.begin()->first <= now) timers_.begin()->second->OnTime(now);
+}
+
+// One look at /proc for all of them.
+void Supervisor::LookAtUse(int64_t now) {
+  std::optional<std::map<pid_t, pid_t>> parents;
+  const auto ask = [&]() -> const std::map<pid_t, pid_t>& {
+    if (!parents) parents = Parents();
+    return *parents;
+  };
+  bool any = false;
+  for (Attempt* attempt : Living()) {
+    if (!attempt->watched()) continue;
+    any = true;
+    attempt->LookAtUse(ask);
+  }
+  look_at_use_ms_ = any ? now + kLookAtUseEveryMs : 0;
 }
 
 int64_t Supervisor::NextDueMs() const {
   int64_t due = timers_.empty() ? std::numeric_limits<int64_t>::max() : timers_.begin()->first;
+  if (look_at_use_ms_ != 0) due = std::min(due, look_at_use_ms_);
   if (living_ > 0) due = std::min(due, lease_.NextChangeMs(context_.clock->NowSteadyMs()));
   return due;
 }
@@ -280,6 +301,8 @@ std::vector<frames::Inventory> Supervisor::Inventories() const {
     part.build = kBuild;
     part.containment = context_.cgroups != nullptr ? frames::Containment::kCgroup : frames::Containment::kReaper;
     part.memory_limits = context_.cgroups != nullptr && context_.cgroups->can_limit_memory();
+    part.pids_limits = context_.cgroups != nullptr && context_.cgroups->can_limit_pids();
+    part.reaper_because = reaper_because_;
     part.lease_end_boottime_ms = lease_.end_ms();
     part.more = &part != &parts.back();
   }

@@ -27,6 +27,7 @@ struct SupervisorParts {
   Clock* clock;
   std::string home_id;
   std::string run_prefix;
+  std::string reaper_because;  // why there are no cgroups
 };
 
 class Supervisor {
@@ -57,6 +58,7 @@ class Supervisor {
   absl::Status Notice(const frames::Notice& notice);
   void Renew(const frames::Renew& renew);
   void ApplyLease(int64_t now);
+  void LookAtUse(int64_t now);
   void Changed(Attempt* attempt);
   std::set<pid_t> Strays() const;
   std::vector<Attempt*> Living() const;
@@ -74,6 +76,8 @@ class Supervisor {
   LeaseStage applied_stage_ = LeaseStage::kNone;  // no lease-bound attempt starts after kHeld, so once a stage is enough
   int64_t notice_until_ms_ = 0;                   // no new attempt before this: the node is to be taken then
   bool leaving_ = false;
+  int64_t look_at_use_ms_ = 0;  // 0: no attempt is watched
+  const std::string reaper_because_;
 };
 
 }  // namespace spillway::supervisor

@@ -19,12 +19,12 @@ Account AccountOf(EndCause cause, Initiator initiator) {
     case EndCause::kPreempted:
     case EndCause::kMoved: return by_us ? Account::kMove : Account::kPreemption;
     case EndCause::kPeerFailed: return Account::kMove;
+    case EndCause::kDiskFull:  // its own quota, or the machine's disk
     case EndCause::kLaunchFailed: return initiator == Initiator::kJob || initiator == Initiator::kUser ? Account::kUserError : Account::kNodeFault;
     case EndCause::kNodeLost:
     case EndCause::kFenced:
     case EndCause::kStagingFailed:
     case EndCause::kGpuFault:
-    case EndCause::kDiskFull:
     case EndCause::kUnspecified: return Account::kNodeFault;
     case EndCause::kUserError:
     case EndCause::kOutOfMemory:
