@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/files.h"
@@ -35,6 +36,7 @@ const char kUsage[] =
     "  --stop-jobs-on-exit    SIGTERM stops the attempts first; without it they go on and the next worker takes them up\n"
     "  --containment C        auto (default), cgroup or reaper: what holds the processes of attempts; auto takes cgroups where they can be had\n"
     "  --disk-quota Q         auto (default), mount or watch: what bounds an attempt's folder (resources.disk); auto mounts where that is allowed\n"
+    "  --processes N          processes and threads that one attempt may have at most; default 1,024 and 1,024 more for each of its cpus, up to 32,768\n"
     "  --supervisor FILE      default spillway-supervisor beside this program\n"
     "  --version --help\n"
     "\nExamples:\n"
@@ -72,6 +74,8 @@ absl::StatusOr<int64_t> DurationOr(absl::string_view flag, const std::string& va
   return *ms;
 }
 
+constexpr int64_t kPidsMin = 8;  // a shell and what it starts
+
 absl::StatusOr<std::string> OneOf(absl::string_view flag, const std::string& value, const std::vector<std::string>& words) {
   if (std::find(words.begin(), words.end(), value) != words.end()) return value;
   const std::string nearest = NearestName(value, words);
@@ -107,6 +111,7 @@ absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments, cons
                                                {"--node-lease", ""},
                                                {"--containment", "auto"},
                                                {"--disk-quota", "auto"},
+                                               {"--processes", ""},
                                                {"--supervisor", ""}};
   Flags flags;
   std::map<std::string, bool*> switches = {{"--stop-jobs-on-exit", &flags.stop_jobs_on_exit}, {"--help", &flags.help}, {"--version", &flags.version}};
@@ -146,6 +151,11 @@ absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments, cons
   flags.supervisor = values["--supervisor"];
   ASSIGN_OR_RETURN(flags.containment, OneOf("--containment", values["--containment"], {"auto", "cgroup", "reaper"}));
   ASSIGN_OR_RETURN(flags.disk_quota, OneOf("--disk-quota", values["--disk-quota"], {"auto", "mount", "watch"}));
+  if (const std::string& processes = values["--processes"]; !processes.empty()) {
+    if (!absl::SimpleAtoi(processes, &flags.pids_max) || flags.pids_max < kPidsMin || flags.pids_max > frames::kAttemptPidsMax) {
+      return Bad("--processes", absl::StrCat("'", Printable(processes), "' is not a number from ", kPidsMin, " to ", frames::kAttemptPidsMax));
+    }
+  }
   RETURN_IF_ERROR(CheckName("--node-name", flags.node_name, false));
   RETURN_IF_ERROR(CheckName("--provider", flags.provider, false));
   RETURN_IF_ERROR(CheckName("--instance-id", flags.instance_id, true));

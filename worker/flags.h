@@ -7,12 +7,14 @@
 
 #include "absl/status/statusor.h"
 #include "base/attempt_words.h"
+#include "worker/frames/frames.h"
 
 namespace spillway::worker {
 
 struct Flags {
   std::string home, server, token_file, node_name, provider, instance_id, zone, region, resources, notice_source, metadata_url, supervisor, containment,
       disk_quota;
+  int64_t pids_max = frames::kAttemptPidsMax;
   Market market = Market::kReserved;
   int64_t max_lifetime_ms = 0;
   int64_t node_lease_ms = 0;

@@ -76,6 +76,7 @@ absl::StatusOr<DiskLimits> LookAtDisks(const Flags& flags) {
 AgentOptions OptionsOf(const Flags& flags, const Machine& machine, const DiskLimits& disk, int signal_fd) {
   AgentOptions options;
   options.disk = disk;
+  options.pids_max = flags.pids_max;
   options.session.disk_limits = disk.mounts ? "mount" : absl::StrCat("watched (", Printable(disk.because, 60), ")");
   Hello& node = options.session.node;
   node.node_name = flags.node_name;

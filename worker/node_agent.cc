@@ -307,6 +307,7 @@ void NodeAgent::CarryOut(StartAttempt& out) {
   context.node_name = options_.session.node.node_name;
   context.device_indices = options_.device_indices;
   context.now_utc_ms = clock_.NowUtcMs();
+  context.pids_max = options_.pids_max;
   context.base_env = BaseEnvironment();
   stager_->Do([this, attempt, context, mounts = options_.disk.mounts, store_url = identity_.store_url, start = std::move(out)]() mutable {
     const auto plan = [&]() -> absl::StatusOr<StartPlan> {

@@ -32,9 +32,10 @@ struct AgentOptions {
   supervisor::ClientOptions supervisor;
   std::vector<int> device_indices;
   DiskLimits disk;
-  int signal_fd = -1;              // a signalfd of SIGTERM and SIGINT; -1: none
-  bool stop_jobs_on_exit = false;  // what such a signal means: detach (attempts go on under the supervisor), or drain first
-  int64_t max_lifetime_ms = 0;     // drain and exit after this; 0: never
+  int64_t pids_max = frames::kAttemptPidsMax;  // of one attempt
+  int signal_fd = -1;                          // a signalfd of SIGTERM and SIGINT; -1: none
+  bool stop_jobs_on_exit = false;              // what such a signal means: detach (attempts go on under the supervisor), or drain first
+  int64_t max_lifetime_ms = 0;                 // drain and exit after this; 0: never
 };
 
 class NodeAgent {

@@ -21,12 +21,12 @@
 namespace spillway::worker {
 namespace {
 
-// Processes and threads of one attempt: this many, this many more for each cpu it asked for (begun ones count), and never more than the last.
-constexpr int64_t kPidsBase = 1'024, kPidsPerCpu = 1'024, kPidsMax = 32'768;
+// Processes and threads of one attempt: this many, and this many more for each cpu it asked for (begun ones count).
+constexpr int64_t kPidsBase = 1'024, kPidsPerCpu = 1'024;
 
-int64_t PidsOf(const v1::ResourceSpec& resources) {
+int64_t PidsOf(const v1::ResourceSpec& resources, int64_t pids_max) {
   const int64_t cpus = resources.cpu_milli() > 0 ? resources.cpu_milli() / 1000 + (resources.cpu_milli() % 1000 != 0) : 1;
-  return cpus >= kPidsMax / kPidsPerCpu ? kPidsMax : kPidsBase + cpus * kPidsPerCpu;
+  return std::min(pids_max, cpus >= frames::kAttemptPidsMax / kPidsPerCpu ? frames::kAttemptPidsMax : kPidsBase + cpus * kPidsPerCpu);
 }
 
 absl::StatusOr<std::string> Devices(const Offer& offer, const StagingContext& context) {
@@ -117,7 +117,7 @@ absl::StatusOr<StartPlan> PlanStart(const Offer& offer, const std::string& key, 
   start.max_duration_ms = spec.limits().max_duration_ms();
   start.memory_bytes = spec.resources().memory_bytes();
   start.cpu_milli = spec.resources().cpu_milli();
-  start.pids_max = PidsOf(spec.resources());
+  start.pids_max = PidsOf(spec.resources(), context.pids_max);
   start.tag = EncodeTag(offer);
   plan.disk_bytes = spec.resources().disk_bytes();
   plan.folders = {context.attempt_folder, checkpoint_dir};

@@ -23,6 +23,7 @@ struct StagingContext {
   std::vector<int> device_indices;  // Machine::device_indices
   int master_port = 0;
   int64_t now_utc_ms = 0;
+  int64_t pids_max = frames::kAttemptPidsMax;   // of this node: no attempt gets more processes and threads
   std::map<std::string, std::string> base_env;  // PATH, HOME, USER, LANG
 };
 

@@ -330,7 +330,7 @@ TEST_F(JobServiceTest, WithAFullDiskNothingIsAcceptedNothingIsLostAndTheServerSt
     retry = call.Trailer("spillway-retry-after-ms");
     return absl::IsResourceExhausted(refused);
   })) << refused;
-  EXPECT_THAT(refused, StatusIs(Code::kResourceExhausted, HasSubstr("disk is full")));
+  EXPECT_THAT(refused, StatusIs(Code::kResourceExhausted, HasSubstr("no space left on device")));
   EXPECT_EQ(retry, "1000");
   daemon.gate->full = false;
   ASSERT_TRUE(Eventually([&] { return TrySubmit(SubmitOf({MakeSpec()})).ok(); }));

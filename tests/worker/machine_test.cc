@@ -134,6 +134,7 @@ TEST(Flags, HaveDefaults) {
   EXPECT_EQ(flags.notice_source, "none");
   EXPECT_EQ(flags.containment, "auto");
   EXPECT_EQ(flags.disk_quota, "auto");
+  EXPECT_EQ(flags.pids_max, 32'768);
 }
 
 TEST(Flags, AreReadInBothForms) {
@@ -161,6 +162,10 @@ TEST(Flags, WrongOnesAreNamed) {
   EXPECT_THAT(Parsed({"--notice-source", "azur"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("did you mean azure?")));
   EXPECT_THAT(Parsed({"--containment", "cgroups"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("did you mean cgroup?")));
   EXPECT_THAT(Parsed({"--disk-quota", "watched"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("auto, mount, watch")));
+  for (const char* number : {"7", "32769", "64k", "-1"}) {
+    EXPECT_THAT(Parsed({"--processes", number}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is not a number from 8 to 32768")));
+  }
+  EXPECT_EQ(Parsed({"--processes", "64"})->pids_max, 64);
   EXPECT_THAT(Parsed({"--notice-source", "file"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--metadata-url")));
   EXPECT_THAT(Parsed({"--metadata-url", "http://x"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--notice-source")));
 }

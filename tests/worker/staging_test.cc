@@ -122,6 +122,10 @@ TEST(Staging, LimitsAndSignalsFollowTheSpec) {
     EXPECT_EQ(plan.start.pids_max, pids);
     EXPECT_EQ(plan.disk_bytes, cpu_milli);
   }
+  StagingContext narrow = Context();
+  narrow.pids_max = 64;
+  ASSERT_OK_AND_ASSIGN(plan, Plan(spec, narrow));
+  EXPECT_EQ(plan.start.pids_max, 64) << "a node may allow less";
   spec.mutable_checkpoint()->set_signal("SIGWHAT");
   EXPECT_THAT(Plan(spec), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("SIGWHAT")));
 }

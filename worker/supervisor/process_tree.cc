@@ -94,10 +94,10 @@ std::set<pid_t> MarkedWith(absl::string_view prefix) {
   return found;
 }
 
-size_t KillDescendantsOfSelf() {
-  const std::set<pid_t> descendants = DescendantsOf(getpid(), Parents());
+std::set<pid_t> KillDescendantsOfSelf() {
+  std::set<pid_t> descendants = DescendantsOf(getpid(), Parents());
   for (const pid_t pid : descendants) kill(pid, SIGKILL);
-  return descendants.size();
+  return descendants;
 }
 
 }  // namespace spillway::supervisor

@@ -25,7 +25,7 @@ std::set<pid_t> DescendantsOf(pid_t root, const std::map<pid_t, pid_t>& parents)
 // Living processes of ours whose environment says kMarkName=`prefix`... . Never this process.
 std::set<pid_t> MarkedWith(absl::string_view prefix);
 
-// SIGKILL to all below this process that are not zombies; returns how many there were.
-size_t KillDescendantsOfSelf();
+// SIGKILL to all below this process that are not zombies; returns who they were.
+std::set<pid_t> KillDescendantsOfSelf();
 
 }  // namespace spillway::supervisor

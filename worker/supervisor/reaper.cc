@@ -11,11 +11,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <set>
+#include <utility>
+
 #include "worker/supervisor/launcher.h"
 #include "worker/supervisor/process_tree.h"
 
 namespace spillway::supervisor {
 namespace {
+
+constexpr long kLookAgainMs = 5, kLookAgainMsMax = 500;
 
 void Tell(int fd, ReaperRecord record) { (void)!write(fd, &record, sizeof record); }
 
@@ -68,9 +74,11 @@ void RunReaper(const ReaperPipes& pipes, const std::function<void(pid_t reaper)>
 
   bool main_lives = true, killing = false, counted = false;
   size_t leftovers = 0;
+  std::set<pid_t> killed;
+  long look_again_ms = kLookAgainMs;
   while (true) {
     // While killing, look again soon: a process may have forked between the look at /proc and its death.
-    const timespec soon = {0, 5'000'000};
+    const timespec soon = {look_again_ms / 1000, look_again_ms % 1000 * 1'000'000};
     siginfo_t info = {};
     const int signal = sigtimedwait(&waited, &info, killing ? &soon : nullptr);
     if (signal == SIGRTMIN && info.si_value.sival_int == kReaperKillTree) {
@@ -94,11 +102,14 @@ void RunReaper(const ReaperPipes& pipes, const std::function<void(pid_t reaper)>
       _exit(0);
     }
     if (!killing) continue;
-    const size_t killed = KillDescendantsOfSelf();
+    std::set<pid_t> found = KillDescendantsOfSelf();
     if (!main_lives && !counted) {
       counted = true;
-      leftovers = killed;
+      leftovers = found.size();
     }
+    // Who cannot die yet (a disk that does not answer) is not asked two hundred times a second.
+    look_again_ms = found == killed ? std::min(look_again_ms * 2, kLookAgainMsMax) : kLookAgainMs;
+    killed = std::move(found);
   }
 }
 

@@ -229,7 +229,9 @@ void Supervisor::LookAtUse(int64_t now) {
     any = true;
     attempt->LookAtUse(ask);
   }
-  look_at_use_ms_ = any ? now + kLookAtUseEveryMs : 0;
+  // Where there is much to look at, looking is not all that is done: notices and leases are this thread's too.
+  const int64_t done_ms = context_.clock->NowSteadyMs();
+  look_at_use_ms_ = any ? done_ms + std::max(kLookAtUseEveryMs, kLookAtUsePauseFactor * (done_ms - now)) : 0;
 }
 
 int64_t Supervisor::NextDueMs() const {

@@ -16,6 +16,7 @@ struct TreeUse {
 
 // How often a tree without a controller is looked at.
 inline constexpr int64_t kLookAtUseEveryMs = 500;
+inline constexpr int64_t kLookAtUsePauseFactor = 10;  // at most a tenth of the time is spent on it
 
 // Memory: what is resident, shared pages counted once for each process. Where that is above `memory_bytes_max` (> 0), which may be wrong for
 // processes that share much, each page is counted in its share (PSS), which costs more to ask for.
