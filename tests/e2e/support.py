@@ -2,11 +2,13 @@
 
 Owns starting and stopping by process id; never waits a fixed time: `wait_for` polls a condition with a bound.
 """
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -24,15 +26,18 @@ def number(value):
     return int(value or 0)
 
 
-def wait_for(what, condition, seconds=60.0):
+def wait_for(what, condition, seconds=120.0):
+    """Looks often at first and then less so: whoever is waited for needs the processor more. The bound is for a machine that has much else to do."""
     end = time.monotonic() + seconds
+    pause = 0.02
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > end:
             raise AssertionError(f"waited {seconds:.0f} s for {what}")
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(pause * 1.2, 0.2)
 
 
 def read_text(path):
@@ -62,8 +67,46 @@ def processes_of(home):
     return found
 
 
+def marked_with(text, home):
+    """Living processes of attempts of this home: the supervisor's mark in their environment holds `text` ("/5.0@2", ...)."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as environment:
+                text_of = environment.read()
+        except OSError:
+            continue  # gone, or a zombie
+        if home.encode() in text_of and any(pair.startswith(b"SPILLWAY_ATTEMPT_KEY=") and text.encode() in pair for pair in text_of.split(b"\0")):
+            found.append(int(pid))
+    return found
+
+
+def living(pid):
+    stat = read_text(f"/proc/{pid}/stat")
+    return bool(stat) and stat.rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+
+
+def compile_c(source, out, shared=False):
+    """A helper of a test, from the file beside it."""
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), source)
+    flags = ["-shared", "-fPIC", "-ldl"] if shared else []
+    subprocess.run(["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-o", out, source, *flags], check=True)
+    return out
+
+
+def unmount_below(folder):
+    """What a killed worker left mounted, innermost first."""
+    points = [line.split()[1] for line in read_text("/proc/self/mounts").splitlines()]
+    for point in reversed([p for p in points if p.startswith(folder + "/")]):
+        subprocess.run(["umount", "-l", point], check=False)
+
+
 class Cluster:
     """A scheduler and static workers."""
+
+    # What a test class of its own kind changes: `lease` as the configuration's keys, `more` as whole lines.
+    lease = "renew_every: 500ms"
+    more = ""
 
     def __init__(self):
         self.home = tempfile.mkdtemp(prefix="spillway-e2e-")
@@ -79,17 +122,17 @@ class Cluster:
 
     def write_config(self, user=0, worker=0, more=""):
         with open(self.path("config.yaml"), "w", encoding="utf-8") as out:
-            out.write(f'listen: {{user: "127.0.0.1:{user}", worker: "127.0.0.1:{worker}", http: "127.0.0.1:0"}}\nlease: {{renew_every: 500ms}}\n{more}')
+            out.write(f'listen: {{user: "127.0.0.1:{user}", worker: "127.0.0.1:{worker}", http: "127.0.0.1:0"}}\nlease: {{{self.lease}}}\n{more or self.more}')
 
-    def spawn(self, name, argv):
+    def spawn(self, name, argv, env=None):
         with open(self.path("run", name + ".log"), "ab") as log:
-            return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env, start_new_session=True)
+            return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**self.env, **(env or {})}, start_new_session=True)
 
-    def start_scheduler(self):
+    def start_scheduler(self, env=None):
         for name in ("user", "worker"):
             if os.path.exists(self.path("run", name + ".port")):
                 os.remove(self.path("run", name + ".port"))
-        self.scheduler = self.spawn("spillwayd", [program("spillwayd"), "--home", self.home])
+        self.scheduler = self.spawn("spillwayd", [program("spillwayd"), "--home", self.home], env)
         wait_for("the scheduler", lambda: self.scheduler.poll() is not None or read_text(self.path("run", "user.port")))
         if self.scheduler.poll() is not None:
             raise AssertionError("spillwayd ended: " + read_text(self.path("run", "spillwayd.log"))[-500:])
@@ -100,14 +143,27 @@ class Cluster:
         self.scheduler.send_signal(signal.SIGKILL)
         self.scheduler.wait()
 
-    def start_worker(self, name, resources="cpus=2,memory=2GB,gpu=none", ready=True):
+    def worker_port(self):
+        return read_text(self.path("run", "worker.port")).strip()
+
+    def start_worker(self, name, resources="cpus=2,memory=2GB,gpu=none", ready=True, server=None, flags=(), prefix=(), env=None):
+        """`prefix`: words before the program, such as those that enter a network namespace."""
         home = self.path("nodes", name)
         os.makedirs(home, mode=0o700, exist_ok=True)
         self.workers[name] = self.spawn(name, [
-            program("spillway-worker"), "--home", home, "--server", "127.0.0.1:" + read_text(self.path("run", "worker.port")).strip(), "--token-file",
-            self.path("tokens", "worker"), "--node-name", name, "--provider", "static", "--market", "reserved", "--resources", resources])
+            *prefix, program("spillway-worker"), "--home", home, "--server", server or "127.0.0.1:" + self.worker_port(), "--token-file",
+            self.path("tokens", "worker"), "--node-name", name, "--provider", "static", "--market", "reserved", "--resources", resources, *flags], env)
         if ready:
-            wait_for(f"node {name}", lambda: any(n["name"] == name and n["state"] == "READY" and n.get("connected") for n in self.nodes()))
+            self.wait_connected(name)
+
+    def node(self, name):
+        return next((n for n in self.nodes() if n["name"] == name), {})
+
+    def wait_connected(self, name, seconds=120.0):
+        return wait_for(f"node {name}", lambda: (lambda n: n if n.get("state") == "READY" and n.get("connected") else None)(self.node(name)), seconds)
+
+    def supervisor_pid(self, name):
+        return int(read_text(self.path("nodes", name, "supervisor.pid")).split()[0])
 
     def cli(self, *arguments, env=None, timeout=120):
         return subprocess.run([program("spillway"), *arguments], env={**self.env, **(env or {})}, capture_output=True, text=True, timeout=timeout,
@@ -129,6 +185,9 @@ class Cluster:
     def job(self, job_id):
         return self.ask("describe", str(job_id))
 
+    def marked(self, job_id, attempt=""):
+        return marked_with(f"/{job_id}.0@{attempt}", self.home)
+
     def task(self, job_id):
         tasks = self.job(job_id).get("tasks", [])
         return tasks[0] if tasks else {}
@@ -142,11 +201,11 @@ class Cluster:
             out.write(text)
         return number(self.ask("submit", path, *flags)["job_ids"][0])
 
-    def wait_state(self, job_id, states=ENDED, seconds=90.0):
+    def wait_state(self, job_id, states=ENDED, seconds=120.0):
         states = (states,) if isinstance(states, str) else states
         return wait_for(f"job {job_id} to be {states}", lambda: (lambda s: s if s in states else None)(self.job(job_id)["state"]), seconds)
 
-    def wait_running(self, job_id, seconds=60.0):
+    def wait_running(self, job_id, seconds=120.0):
         return wait_for(f"job {job_id} to run", lambda: next((a for a in self.attempts(job_id) if a["state"] == "RUNNING"), None), seconds)
 
     def close(self):
@@ -174,16 +233,36 @@ class Cluster:
             time.sleep(0.05)
         for pid in left:
             os.kill(pid, signal.SIGKILL)
+        unmount_below(self.home)
         shutil.rmtree(self.home, ignore_errors=True)
         return left
+
+
+def main(classes):
+    """The test classes of a file side by side, each a process of its own, when none is named: they mostly wait. For files whose classes share nothing."""
+    if any(not word.startswith("-") for word in sys.argv[1:]):
+        unittest.main()
+    with contextlib.ExitStack() as files:
+        running = []
+        for one in classes:
+            out = files.enter_context(tempfile.TemporaryFile("w+"))
+            running.append((out, subprocess.Popen([sys.executable, sys.argv[0], one.__name__, *sys.argv[1:]], stdin=subprocess.DEVNULL, stdout=out,
+                                                  stderr=subprocess.STDOUT)))
+        failed = [process.wait() != 0 for _, process in running]
+        for out, _ in running:
+            out.seek(0)
+            print(out.read(), end="", flush=True)
+    sys.exit(1 if any(failed) else 0)
 
 
 class ClusterTest(unittest.TestCase):
     """One cluster a test class."""
 
+    cluster_type = Cluster
+
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster()
+        cls.cluster = cls.cluster_type()
         cls.addClassCleanup(cls.close_cluster)
         cls.cluster.start_scheduler()
 
