@@ -182,10 +182,11 @@ absl::Status GrpcApi::Explained(const grpc::Status& status, const grpc::ClientCo
                                                  said.substr(said.rfind(": ") == std::string::npos ? 0 : said.rfind(": ") + 2),
                                                  "); start it with `spillway up`, or say where it is with --server"));
     case grpc::StatusCode::UNAUTHENTICATED:
-      return absl::UnauthenticatedError(absl::StrCat("the scheduler at ", options_.server, " does not accept this token (",
-                                                     options_.token.empty() ? "none was found" : said,
-                                                     options_.token_source.empty() ? "" : absl::StrCat("; it stands in ", options_.token_source),
-                                                     "); set SPILLWAY_TOKEN, SPILLWAY_TOKEN_FILE or SPILLWAY_HOME"));
+      return absl::UnauthenticatedError(
+          absl::StrCat("the scheduler at ", options_.server, " does not accept this token (", options_.token.empty() ? "none was found" : said,
+                       options_.token_source.empty() ? "" : absl::StrCat("; it stands in ", options_.token_source),
+                       "); set SPILLWAY_TOKEN, SPILLWAY_TOKEN_FILE or SPILLWAY_HOME; on a shared machine it may be somebody else's: "
+                       "`listen` in your config.yaml gives yours ports of its own"));
     default: break;
   }
   absl::Status out(static_cast<absl::StatusCode>(status.error_code()), said);

@@ -43,8 +43,8 @@ absl::Status MakeConfig(const HomePaths& paths, int64_t port) {
   RETURN_IF_ERROR(spec::BindYaml(text, paths.config, &config).status());
   const std::string listen = config.listen().user().empty() ? kDefaultServer : config.listen().user();
   if (absl::EndsWith(listen, absl::StrCat(":", port))) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("--port ", port, ": ", paths.config, " exists and says ", Printable(listen, 60), "; change `listen.user` there, or leave out --port"));
+  return absl::FailedPreconditionError(absl::StrCat("--port ", port, ": ", paths.config, " exists and says ", Printable(listen, 60),
+                                                    "; change `listen.user` there (`worker` and `http` too where those are taken), or leave out --port"));
 }
 
 }  // namespace

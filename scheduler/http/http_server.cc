@@ -56,7 +56,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& address
     response.set_content(text, "text/plain; version=0.0.4");
   });
   out->port_ = port == 0 ? server.bind_to_any_port(host) : (server.bind_to_port(host, port) ? port : -1);
-  if (out->port_ <= 0) return absl::UnavailableError(absl::StrCat("cannot listen on ", address, ": the port is taken, or the address is not of this machine"));
+  if (out->port_ <= 0)
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", address, ": the port is taken, or the address is not of this machine; `listen` in config.yaml names another"));
   out->listener_->thread = std::thread([&server] { server.listen_after_bind(); });
   return out;
 }

@@ -31,7 +31,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& address
   for (grpc::Service* service : services) builder.RegisterService(service);
   out->server_ = builder.BuildAndStart();
   if (out->server_ == nullptr || out->port_ == 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", address, ": the port is taken, or the address is not of this machine"));
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", address, ": the port is taken, or the address is not of this machine; `listen` in config.yaml names another"));
   }
   return out;
 }
