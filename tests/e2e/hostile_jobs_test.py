@@ -11,7 +11,7 @@ import subprocess
 import time
 import unittest
 
-from support import ClusterTest, compile_c, living, marked_with, number, program, read_text, wait_for
+from support import ENDED, ClusterTest, compile_c, living, marked_with, number, program, read_text, wait_for
 
 MIB = 1 << 20
 LOG_MAX = 64 * MIB
@@ -72,8 +72,9 @@ class HostileJobs(ClusterTest):
     def ended(self, name, node, state, *causes, seconds=120):
         """Its last attempt, after it ended as it should and left nothing."""
         job = self.jobs[name, node]
-        self.assertEqual(self.cluster.wait_state(job, seconds=seconds), state, self.cluster.job(job))
-        attempts = self.cluster.attempts(job)
+        seen = wait_for(f"{name} on {node} to end", lambda: (lambda j: j if j["state"] in ENDED else None)(self.cluster.job(job)), seconds)
+        self.assertEqual(seen["state"], state, seen)
+        attempts = seen["tasks"][0]["attempts"]
         self.assertEqual([a["end_cause"] for a in attempts], list(causes), attempts)
         self.assertEqual(self.cluster.marked(job), [])
         return attempts[-1]
