@@ -146,10 +146,10 @@ TEST_P(AttemptTest, NoticeFileComesBeforeTheSignal) {
 }
 
 TEST_P(AttemptTest, TheWholeSessionGetsTheSignal) {
-  // `set -m` gives the child a process group of its own; `wait` keeps the shell from ending first.
+  // `set -m` gives the child a process group of its own; `wait` keeps the shell from ending first, which must not die of the signal before the child is ready.
   node_.Run(node_.Shell("a",
-                        "set -m; sh -c 'trap \"touch $DIR/child; exit 0\" TERM; touch $DIR/ready; while :; do sleep 0.01; done' &"
-                        "trap : TERM; wait; wait; exit 0"));
+                        "trap : TERM; set -m; sh -c 'trap \"touch $DIR/child; exit 0\" TERM; touch $DIR/ready; while :; do sleep 0.01; done' &"
+                        "wait; wait; exit 0"));
   ASSERT_TRUE(node_.WaitForFile("ready"));
   ASSERT_OK(node_.Answer(node_.client().Stop({"cluster/a"})));
   node_.WaitExit("a");
