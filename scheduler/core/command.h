@@ -65,8 +65,8 @@ struct InventoryEntry {
 };
 // A node says who it is and everything it has. Static nodes come into being by it; nodes we created are matched by (provider, instance id or name).
 // Attempts that the state believes on this node but that the inventory lacks ended with NODE_LOST ("the node forgot it") when boot_id is new, OFFERED ones
-// too: the life before may have begun them. With the same boot_id OFFERED ones are simply offered again, and of the others the Ended report is still to
-// come (reports are kept until acked).
+// too: the life before may have begun them. With the same boot_id OFFERED and STARTING ones are offered again (the worker may have forgotten what it
+// accepted), and of the others the Ended report is still to come (reports are kept until acked).
 // ALREADY_EXISTS when a node of this name lives with another boot_id and a session (`other_session_alive`).
 struct NodeHello {
   std::string name, provider, instance_id, boot_id, zone, region, isolation, cluster_uuid;

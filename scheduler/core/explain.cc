@@ -146,8 +146,7 @@ class Explainer {
       if (shape.markets.contains(offer.market)) return false;
       nearest.Consider(Misfits(shape, offer), shape, absl::StrCat("offer ", offer.provider, "/", offer.name), offer);
     }
-    const std::string allowed = absl::StrJoin(shape.markets, " or ", [](std::string* out, Market market) { absl::StrAppend(out, LowerName(market)); });
-    Say("NO_MARKET", absl::StrCat("the job allows only ", allowed, ", and there is no such node, nor does any provider offer one"),
+    Say("NO_MARKET", absl::StrCat("the job allows only ", DescribeMarkets(shape.markets), ", and there is no such node, nor does any provider offer one"),
         absl::StrCat("nodes of that market", nearest.misfits == kMisfitMarket ? absl::StrCat("; or ", nearest.Unblocks()) : ""));
     return true;
   }

@@ -51,6 +51,16 @@ std::vector<int64_t> Weights(const State& state, NodeId node, const std::set<Att
   return any_devices > 0 ? devices : cpus;
 }
 
+// What each attempt that works on the node bears of `amount`, in the order of their ids; empty where none works.
+std::vector<std::pair<AttemptId, int64_t>> Shares(const State& state, const Node& node, int64_t amount) {
+  std::vector<std::pair<AttemptId, int64_t>> shares;
+  const auto attempts = state.index.on_node.find(node.id);
+  if (attempts == state.index.on_node.end() || (node.state != NodeState::kReady && node.state != NodeState::kDraining)) return shares;
+  const std::vector<int64_t> parts = SplitByLargestRemainder(amount, Weights(state, node.id, attempts->second));
+  for (const AttemptId& attempt : attempts->second) shares.emplace_back(attempt, parts[shares.size()]);
+  return shares;
+}
+
 const char* KindWithoutWork(NodeState state) {
   switch (state) {
     case NodeState::kRequested:
@@ -72,19 +82,16 @@ void Meter(State* state, NodeId id, int64_t now_ms, Changes* changes) {
   changes->nodes.insert(id);
   if (node.price_micros_per_hour == 0) return;
   const int64_t amount = CostUntil(node, now_ms) - CostUntil(node, from_ms);
-  const auto attempts = state->index.on_node.find(id);
-  const bool works = attempts != state->index.on_node.end() && (node.state == NodeState::kReady || node.state == NodeState::kDraining);
-  if (!works) return Append(state, &node, AttemptId(), KindWithoutWork(node.state), from_ms, now_ms, amount, changes);
-  const std::vector<int64_t> parts = SplitByLargestRemainder(amount, Weights(*state, id, attempts->second));
-  size_t part = 0;
-  for (const AttemptId& attempt : attempts->second) Append(state, &node, attempt, "run", from_ms, now_ms, parts[part++], changes);
+  const auto shares = Shares(*state, node, amount);
+  if (shares.empty()) return Append(state, &node, AttemptId(), KindWithoutWork(node.state), from_ms, now_ms, amount, changes);
+  for (const auto& [attempt, part] : shares) Append(state, &node, attempt, "run", from_ms, now_ms, part, changes);
 }
 
 void MeterGone(State* state, NodeId id, int64_t billed_until_ms, int64_t now_ms, Changes* changes) {
   Meter(state, id, billed_until_ms, changes);
   Node& node = state->nodes.at(id);
   if (now_ms <= node.metered_ms) return;
-  const int64_t from_ms = node.metered_ms, amount = CostUntil(node, now_ms) - CostUntil(node, from_ms);
+  const int64_t from_ms = node.metered_ms, amount = UnmeteredMicros(node, now_ms);
   node.metered_ms = now_ms;
   changes->nodes.insert(id);
   if (node.price_micros_per_hour > 0) Append(state, &node, AttemptId(), "overhead", from_ms, now_ms, amount, changes);
@@ -127,14 +134,9 @@ std::optional<CostSoFar> JobCostSoFar(const State& state, JobId id, int64_t now_
   }
   for (const NodeId node_id : nodes) {
     const Node* node = FindNode(state, node_id);
-    const auto attempts = state.index.on_node.find(node_id);
-    if (node == nullptr || attempts == state.index.on_node.end()) continue;
-    if (node->state != NodeState::kReady && node->state != NodeState::kDraining) continue;
-    const std::vector<int64_t> parts = SplitByLargestRemainder(UnmeteredMicros(*node, now_ms), Weights(state, node_id, attempts->second));
-    size_t part = 0;
-    for (const AttemptId& attempt : attempts->second) {
-      if (attempt.job == id) (node->market == Market::kReserved ? cost.reserved_micros : cost.burst_micros) += parts[part];
-      ++part;
+    if (node == nullptr) continue;
+    for (const auto& [attempt, part] : Shares(state, *node, UnmeteredMicros(*node, now_ms))) {
+      if (attempt.job == id) (node->market == Market::kReserved ? cost.reserved_micros : cost.burst_micros) += part;
     }
   }
   return cost;

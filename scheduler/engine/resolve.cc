@@ -23,10 +23,6 @@ Found Find(const core::State& state, NodeId node, AttemptId id) {
   return found;
 }
 
-}  // namespace
-
-namespace {
-
 OfferOrder OfferOf(const core::State& state, NodeId node, AttemptId id, const Found& found) {
   OfferOrder order;
   order.node = node;

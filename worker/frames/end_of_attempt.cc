@@ -55,17 +55,14 @@ End EndOf(const ExitFacts& facts) {
     return {EndCause::kOutOfMemory, Initiator::kJob, WithStep(facts, absl::StrCat("out of memory: ", HowItExited(facts)))};
   }
   if (exit_zero) return {EndCause::kCompleted, Initiator::kJob, ""};
-  if (facts.exited && facts.exit_code == kExitRunMeAgain) {
-    if (facts.checkpoints > 0) return {EndCause::kCheckpointed, Initiator::kJob, WithStep(facts, "exit code 85")};
-  }
+  const bool again = facts.exited && facts.exit_code == kExitRunMeAgain;
+  if (again && facts.checkpoints > 0) return {EndCause::kCheckpointed, Initiator::kJob, WithStep(facts, "exit code 85")};
   // A job that failed while there was no room left failed for that, whatever code it chose.
   if (!facts.disk_full.empty()) {
     return {EndCause::kDiskFull, facts.disk_full_is_jobs ? Initiator::kJob : Initiator::kNode,
             WithStep(facts, absl::StrCat(facts.disk_full, ": ", HowItExited(facts)))};
   }
-  if (facts.exited && facts.exit_code == kExitRunMeAgain) {
-    return {EndCause::kUserError, Initiator::kJob, "exit code 85 without a new checkpoint"};
-  }
+  if (again) return {EndCause::kUserError, Initiator::kJob, "exit code 85 without a new checkpoint"};
   return {EndCause::kUserError, Initiator::kJob, HowItExited(facts)};
 }
 

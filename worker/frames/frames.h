@@ -58,10 +58,10 @@ struct ResourceLimit {
   int64_t hard = -1;
 };
 
-// Run one attempt. Idempotent by `attempt.key`: a second START of a known attempt answers ALREADY_EXISTS and changes nothing.
-// The answer to a taken START is the event Started, or Exited with a launch error.
 inline constexpr int64_t kAttemptPidsMax = 32'768;  // processes and threads of one attempt, whatever it asked for
 
+// Run one attempt. Idempotent by `attempt.key`: a second START of a known attempt answers ALREADY_EXISTS and changes nothing.
+// The answer to a taken START is the event Started, or Exited with a launch error.
 struct Start {
   AttemptRef attempt;
   std::vector<std::string> argv;  // argv[0] is looked up in env's PATH unless it has a slash; never a shell

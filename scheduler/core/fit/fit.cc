@@ -74,9 +74,6 @@ template <typename Texts>
 std::string Any(const Texts& allowed) {
   return absl::StrJoin(allowed, " or ");
 }
-std::string AnyMarket(const std::set<Market>& allowed) {
-  return absl::StrJoin(allowed, " or ", [](std::string* out, Market market) { absl::StrAppend(out, LowerName(market)); });
-}
 
 std::string Or(const std::string& text, const char* otherwise) { return text.empty() ? otherwise : text; }
 
@@ -95,7 +92,7 @@ std::string Describe(uint32_t misfits, const Shape& shape, const Candidate& cand
   add(kMisfitCpu, absl::StrCat("has ", CpuCount(has.cpu_milli), ", ", Cpus(shape.cpu_milli), " needed"));
   add(kMisfitMemory, absl::StrCat("has ", FormatBytes(has.memory_bytes), " memory, ", FormatBytes(shape.memory_bytes), " needed"));
   add(kMisfitDisk, absl::StrCat("has ", FormatBytes(has.disk_bytes), " disk, ", FormatBytes(shape.disk_bytes), " needed"));
-  add(kMisfitMarket, absl::StrCat("is ", LowerName(candidate.market), ", and placement.markets allows only ", AnyMarket(shape.markets)));
+  add(kMisfitMarket, absl::StrCat("is ", LowerName(candidate.market), ", and placement.markets allows only ", DescribeMarkets(shape.markets)));
   add(kMisfitInterruptible, "is on spot, and the job must not be interrupted");
   add(kMisfitRegion, absl::StrCat("is in ", Or(candidate.region, "no region"), ", and placement.regions allows only ", Any(shape.regions)));
   add(kMisfitZone, absl::StrCat("is in ", Or(candidate.zone, "no zone"), ", and placement.zones allows only ", Any(shape.zones)));
@@ -112,6 +109,10 @@ uint32_t Misfits(const Shape& shape, const Node& node) { return MisfitsOf(shape,
 uint32_t Misfits(const Shape& shape, const Offer& offer) { return MisfitsOf(shape, Of(offer)); }
 std::string DescribeMisfits(uint32_t misfits, const Shape& shape, const Node& node) { return Describe(misfits, shape, Of(node)); }
 std::string DescribeMisfits(uint32_t misfits, const Shape& shape, const Offer& offer) { return Describe(misfits, shape, Of(offer)); }
+
+std::string DescribeMarkets(const std::set<Market>& allowed) {
+  return absl::StrJoin(allowed, " or ", [](std::string* out, Market market) { absl::StrAppend(out, LowerName(market)); });
+}
 
 std::string DescribeNeed(const Shape& shape) {
   std::vector<std::string> parts;

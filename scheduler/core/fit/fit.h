@@ -30,11 +30,13 @@ inline constexpr uint32_t kMisfitsOfHardware = kMisfitGpuModel | kMisfitGpuCount
 uint32_t Misfits(const Shape& shape, const Node& node);
 uint32_t Misfits(const Shape& shape, const Offer& offer);
 
-// "has 4 GPUs, 8 needed; is on spot, which an uninterruptible job refuses".
+// "has 4 GPUs, 8 needed; is on spot, and the job must not be interrupted".
 std::string DescribeMisfits(uint32_t misfits, const Shape& shape, const Node& node);
 std::string DescribeMisfits(uint32_t misfits, const Shape& shape, const Offer& offer);
 // "8 x H100 (>= 80GB), 16 cpus, 128GB memory".
 std::string DescribeNeed(const Shape& shape);
+// "reserved or spot".
+std::string DescribeMarkets(const std::set<Market>& allowed);
 // "price", "market", ...: one word for one bit.
 const char* MisfitWord(uint32_t bit);
 
