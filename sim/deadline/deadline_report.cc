@@ -18,6 +18,7 @@ namespace spillway::sim {
 namespace {
 
 constexpr absl::string_view kOmniscient = "omniscient";
+constexpr absl::string_view kOmniscientExact = "omniscient-exact";
 
 absl::StatusOr<TraceSet> ReadAll(const DeadlineRequest& request) {
   TraceSet all;
@@ -92,8 +93,9 @@ absl::StatusOr<std::vector<int64_t>> StartsIn(const DeadlineRequest& request, co
 absl::StatusOr<RunResult> RunOne(const DeadlineRequest& request, const Environment& environment, int64_t start, const Job& job, LastTick last_tick,
                                  std::shared_ptr<const core::deadline::Outlook>* outlook) {
   std::unique_ptr<core::deadline::Policy> policy;
-  if (request.policy == kOmniscient) {
-    ASSIGN_OR_RETURN(OmniscientPlan plan, PlanOmnisciently(environment, start, job, last_tick));
+  if (request.policy == kOmniscient || request.policy == kOmniscientExact) {
+    const bool whole_ticks = request.policy == kOmniscient && environment.zones.size() > 1;
+    ASSIGN_OR_RETURN(OmniscientPlan plan, whole_ticks ? PlanInWholeTicks(environment, start, job) : PlanOmnisciently(environment, start, job, last_tick));
     policy = std::make_unique<Playback>(std::move(plan));
   } else {
     ASSIGN_OR_RETURN(policy, core::deadline::MakePolicy(request.policy, job, environment.MarketAt(start), request.checkpoint_gb, outlook));
@@ -124,6 +126,7 @@ void Summarize(const std::vector<Environment>& environments, const Job& job, Dea
 std::vector<std::string> DeadlinePolicyNames() {
   std::vector<std::string> names = core::deadline::PolicyNames();
   names.emplace_back(kOmniscient);
+  names.emplace_back(kOmniscientExact);
   std::sort(names.begin(), names.end());
   return names;
 }

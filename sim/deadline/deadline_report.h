@@ -48,7 +48,8 @@ struct DeadlineReport {
   double spot_hours = 0, on_demand_hours = 0, idle_hours = 0;  // means
 };
 
-// Every policy that can be asked for: those of the scheduler, and "omniscient".
+// Every policy that can be asked for: those of the scheduler, "omniscient" (as published: exact in one zone, in whole ticks over several) and
+// "omniscient-exact".
 std::vector<std::string> DeadlinePolicyNames();
 
 absl::StatusOr<DeadlineReport> RunDeadline(const DeadlineRequest& request);

@@ -34,9 +34,10 @@ class Table {
     if (overheads_.empty()) overheads_.push_back(0);
     phases_ = static_cast<int>(overheads_.size());
     states_ = places_ + zones_ * 2 * phases_;
+    width_ = std::min(cells_, std::max<int64_t>(ticks_ * per_tick() - cells_, 0) + 1);
   }
 
-  int64_t bytes() const { return ticks_ * states_ * cells_; }
+  int64_t bytes() const { return ticks_ * states_ * width_; }
 
   absl::StatusOr<OmniscientPlan> Solve() {
     actions_.resize(static_cast<size_t>(bytes()));
@@ -54,9 +55,10 @@ class Table {
  private:
   size_t At(int state, int64_t cell) const { return static_cast<size_t>(state) * static_cast<size_t>(cells_) + static_cast<size_t>(cell); }
   int Running(int zone, int kind, int phase) const { return places_ + (zone * 2 + kind) * phases_ + phase; }  // kind: 0 spot, 1 on demand
-  uint8_t& Action(int64_t tick, int state, int64_t cell) {
-    return actions_[static_cast<size_t>(tick * states_) * static_cast<size_t>(cells_) + At(state, cell)];
-  }
+  uint8_t& Action(int64_t tick, int state, int64_t cell) { return actions_[static_cast<size_t>((tick * states_ + state) * width_ + cell - FirstCell(tick))]; }
+  int64_t per_tick() const { return job_.tick_ms / unit_; }
+  // With less done than this the deadline cannot be met any more.
+  int64_t FirstCell(int64_t tick) const { return std::clamp<int64_t>(cells_ - (ticks_ - tick) * per_tick(), 0, cells_); }
   bool Given(int64_t tick, int zone) const { return environment_.zones[static_cast<size_t>(zone)].available[static_cast<size_t>(first_tick_ + tick)]; }
 
   // The cost from here on when a machine with this overhead left works through the tick and is then in `state`.
@@ -68,11 +70,11 @@ class Table {
   }
 
   void SolveTick(int64_t tick) {
-    // Outside of these nothing can be reached, or nothing can be saved any more.
-    const int64_t per_tick = job_.tick_ms / unit_;
-    const int64_t last = std::min(cells_ - 1, tick * per_tick);
-    const int64_t first = std::clamp<int64_t>(cells_ - (ticks_ - tick) * per_tick, 0, cells_);
-    std::fill(now_.begin(), now_.end(), kNever);
+    // Above the last nothing can be reached. The tick before looks at no cell below the first but these.
+    const int64_t first = FirstCell(tick);
+    const int64_t last = std::min(cells_ - 1, tick * per_tick());
+    const int64_t margin = std::max<int64_t>(first - per_tick(), 0);
+    for (int state = 0; state < states_; ++state) std::fill_n(now_.begin() + static_cast<std::ptrdiff_t>(At(state, margin)), first - margin, kNever);
     std::vector<int64_t> prices(static_cast<size_t>(zones_ * 2));
     for (int zone = 0; zone < zones_; ++zone) {
       for (int kind = 0; kind < 2; ++kind) {
@@ -160,6 +162,7 @@ class Table {
   std::vector<int64_t> overheads_;  // left after the first tick of a run, after the second, ... down to 0
   int phases_ = 1;
   int states_ = 0;
+  int64_t width_ = 0;  // cells of a tick that matter
   std::vector<uint8_t> actions_;
   std::vector<int64_t> now_, next_;
 };
@@ -174,6 +177,14 @@ absl::StatusOr<OmniscientPlan> PlanOmnisciently(const Environment& environment, 
         absl::StrCat("the table of all plans would take ", table.bytes() >> 20, " MB; choose an overhead with a larger part in common with the tick"));
   }
   return table.Solve();
+}
+
+absl::StatusOr<OmniscientPlan> PlanInWholeTicks(const Environment& environment, int64_t first_tick, const Job& job) {
+  Job whole = job;
+  whole.work_ms = core::deadline::NeedMs(job, job.work_ms, 0);
+  whole.overhead_ms = core::deadline::NeedMs(job, job.overhead_ms, 0);
+  absl::StatusOr<OmniscientPlan> plan = PlanOmnisciently(environment, first_tick, whole, LastTick::kFull);
+  return plan.ok() ? plan : PlanOmnisciently(environment, first_tick, job, LastTick::kFull);
 }
 
 }  // namespace spillway::sim

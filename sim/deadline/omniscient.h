@@ -16,6 +16,10 @@ struct OmniscientPlan {
   int64_t cost_micros_ms = 0;  // what it costs
 };
 
+// The same as the published optimum over several zones has it: a start loses whole ticks and the work takes whole ticks. Played back, such a plan may be
+// done earlier than it thinks. The exact plan, where whole ticks leave none.
+absl::StatusOr<OmniscientPlan> PlanInWholeTicks(const Environment& environment, int64_t first_tick, const Job& job);
+
 // FAILED_PRECONDITION where no plan makes the deadline; RESOURCE_EXHAUSTED where the table would be larger than a few GB.
 absl::StatusOr<OmniscientPlan> PlanOmnisciently(const Environment& environment, int64_t first_tick, const Job& job, LastTick last_tick);
 

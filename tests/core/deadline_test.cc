@@ -104,8 +104,8 @@ TEST(UniformProgress, WantsWhatThePaperWants) {
       {"behind, spot", At(100, 499, kIdle), true, kSpot, kSpot, kSpot},
       {"on demand, a little ahead, spot", At(100, 512, kOnDemand), true, kSpot, kOnDemand, kSpot},
       {"on demand, two overheads ahead, spot", At(100, 513, kOnDemand), true, kSpot, kSpot, kSpot},
-      {"on demand, two overheads ahead, no spot", At(100, 513, kOnDemand), false, kIdle, kOnDemand, kIdle},
-      {"no slack but two starts, idle", At(10, 0, kIdle), false, kIdle, kOnDemand, kOnDemand},
+      {"on demand, two overheads ahead, no spot", At(100, 513, kOnDemand), false, kIdle, kOnDemand, kOnDemand},
+      {"behind from the start, idle", At(10, 0, kIdle), false, kIdle, kOnDemand, kOnDemand},
       {"nearly none, idle", At(97, 0, kIdle), true, kOnDemand, kOnDemand, kOnDemand},
       {"nearly none, on demand", At(97, 0, kOnDemand), true, kOnDemand, kOnDemand, kOnDemand},
       {"nearly none, on warm spot", At(97, 0, kSpot), true, kSpot, kSpot, kSpot},
@@ -122,7 +122,9 @@ TEST(UniformProgress, WantsWhatThePaperWants) {
 
 TEST(UniformProgress, TriesZonesByPriceAndFallsBack) {
   const Market market{.zones = {{2'000'000, 9'000'000}, {1'000'000, 8'000'000}}, .egress_micros = {{0, 0}, {0, 0}}};
-  UniformProgress up(kJob, Rule::kUniformProgress);
+  Job job = kJob;
+  job.deadline_ms = 20 * kTick;
+  UniformProgress up(job, Rule::kUniformProgress);
   EXPECT_THAT(up.Options(At(1, 0, Mode::kIdle), market), ElementsAre(Choice{Mode::kSpot, 1}, Choice{Mode::kSpot, 0}, Choice{Mode::kOnDemand, 1}));
   EXPECT_THAT(up.Options(At(1, 0, Mode::kSpot), market), ElementsAre(Choice{Mode::kSpot, 0})) << "a running machine is kept";
 }

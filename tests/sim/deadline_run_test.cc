@@ -93,7 +93,7 @@ TEST(DeadlineRun, OptionsFallThroughProbesCostAMinuteAndMovesTheirWay) {
 }
 
 TEST(DeadlineRun, AProbeOfAnotherZoneIsAMinute) {
-  Script script({{{Mode::kSpot, 0}}}, {1});
+  Script script({{{Mode::kSpot, 0}}, {}}, {1});
   EXPECT_DOUBLE_EQ(PlayDeadline(Market({"++++", "++++"}), 0, JobOf(2, 4, 0), LastTick::kFull, script).dollars(), 2 + 0.11);
 }
 

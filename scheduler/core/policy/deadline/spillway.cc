@@ -31,10 +31,8 @@ std::vector<MarketType> TypesFor(size_t zones) {
     }
     return types;
   }
-  for (const double up : {0.2, 0.7}) {
-    for (const double down : {0.5, 1.5}) {
-      for (const double failover : {0.4, 0.9}) types.push_back({up, down, failover});
-    }
+  for (const double up : {0.05, 0.2, 0.7}) {
+    for (const double failover : {0.5, 0.85, 0.98}) types.push_back({up, 0.7, failover});
   }
   return types;
 }

@@ -10,8 +10,10 @@ Mode ModeWanted(const Job& job, const Standing& standing, bool has_spot, Rule ru
 
   Mode wanted = has_spot ? Mode::kSpot : Mode::kIdle;
   if (rule != Rule::kGreedy && AgainstSteadyProgress(job, standing, 0) < 0) wanted = has_spot ? Mode::kSpot : Mode::kOnDemand;
-  if (rule == Rule::kUniformProgress && now == Mode::kOnDemand) {
-    if (!has_spot || AgainstSteadyProgress(job, standing, 2 * job.overhead_ms) <= 0) wanted = Mode::kOnDemand;
+  if (rule != Rule::kGreedy && now == Mode::kOnDemand) {
+    // On demand is never left for nothing.
+    const bool waits = rule == Rule::kUniformProgress && AgainstSteadyProgress(job, standing, 2 * job.overhead_ms) <= 0;
+    if (!has_spot || waits) wanted = Mode::kOnDemand;
   }
   if (NeedMs(job, left, 2) >= remain && now != Mode::kSpot) wanted = Mode::kOnDemand;
   if (NeedMs(job, left, 1) >= remain) wanted = now == Mode::kSpot && standing.overhead_left_ms == 0 ? Mode::kSpot : Mode::kOnDemand;
