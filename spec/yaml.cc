@@ -30,12 +30,52 @@ struct Path {
   Path Element(size_t i) const { return {absl::StrCat(field, "[", i, "]"), absl::StrCat(yaml, "[", i, "]")}; }
 };
 
+// What other schedulers call what we call otherwise.
+std::string OurWord(const std::string& key) {
+  static const auto& words = *new std::map<std::string, std::string>{{"accelerator", "gpu"},
+                                                                     {"accelerators", "gpu"},
+                                                                     {"device", "gpu"},
+                                                                     {"devices", "gpu"},
+                                                                     {"gpus", "gpu"},
+                                                                     {"args", "command"},
+                                                                     {"cmd", "command"},
+                                                                     {"run", "script"},
+                                                                     {"environment", "env"},
+                                                                     {"envs", "env"},
+                                                                     {"mem", "memory"},
+                                                                     {"ram", "memory"},
+                                                                     {"spot", "markets"},
+                                                                     {"market", "markets"},
+                                                                     {"time", "max_duration"},
+                                                                     {"time_limit", "max_duration"},
+                                                                     {"timeout", "max_duration"},
+                                                                     {"working_dir", "workdir"}};
+  const auto found = words.find(key);
+  return found == words.end() ? key : found->second;
+}
+
+// The key that was probably meant: here, or, with its whole path, one level below; "" when none is near.
+std::string MeantKey(const std::string& key, const Descriptor& type) {
+  // Someone who knows the API writes `memory_bytes`; its YAML key is farther away than any spelling mistake.
+  if (const FieldDescriptor* by_name = type.FindFieldByName(key); by_name != nullptr) return YamlKeyOf(*by_name);
+  const std::string word = OurWord(key);
+  if (FindByYamlKey(type, word) != nullptr) return word;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field.is_repeated() || !NotBuiltOf(field).empty()) continue;
+    const FieldDescriptor* below = FindByYamlKey(*field.message_type(), word);
+    if (below != nullptr && NotBuiltOf(*below).empty()) return absl::StrCat(YamlKeyOf(field), ".", word);
+  }
+  return NearestName(key, YamlKeys(type));
+}
+
 class Binder {
  public:
   explicit Binder(absl::string_view source) : source_(source) {}
 
   void BindMessage(const YamlNode& node, const Path& path, Message* message) {
     if (node.kind == YamlNode::Kind::kScalar && message->GetDescriptor()->full_name() == "spillway.v1.ByteRange") return BindByteRange(node, path, message);
+    if (node.kind == YamlNode::Kind::kScalar && message->GetDescriptor()->full_name() == "spillway.v1.GpuSpec") return BindGpu(node, path, message);
     if (node.kind != YamlNode::Kind::kMap) {
       return Error(node.line, path.yaml,
                    absl::StrCat("expected a map with the keys ", absl::StrJoin(YamlKeys(*message->GetDescriptor()), ", "), ", got ", node.Describe()));
@@ -71,10 +111,8 @@ class Binder {
 
  private:
   void UnknownKey(const YamlEntry& entry, const Path& path, const Descriptor& type) {
-    // Someone who knows the API writes `memory_bytes`; its YAML key is farther away than any spelling mistake.
-    const FieldDescriptor* by_name = type.FindFieldByName(entry.key);
     const std::vector<std::string> keys = YamlKeys(type);
-    const std::string nearest = by_name != nullptr ? YamlKeyOf(*by_name) : NearestName(entry.key, keys);
+    const std::string nearest = MeantKey(entry.key, type);
     Error(entry.line, path.Member("", Printable(entry.key, 60)).yaml,
           absl::StrCat("unknown key",
                        nearest.empty() ? absl::StrCat("; the keys here are ", absl::StrJoin(keys, ", ")) : absl::StrCat(", did you mean `", nearest, "`?")));
@@ -143,6 +181,24 @@ class Binder {
     Message* slot = reflection.AddMessage(message, &field);
     slot->GetReflection()->SetString(slot, key_field, key);
     return slot;
+  }
+
+  // `gpu: 2` and `gpu: H100:8`, as `run --gpus` takes them: the count, and which.
+  void BindGpu(const YamlNode& node, const Path& path, Message* message) {
+    const Descriptor& type = *message->GetDescriptor();
+    const size_t colon = node.text.rfind(':');
+    const bool model = colon != std::string::npos;
+    YamlNode count = node;
+    count.text = node.text.substr(model ? colon + 1 : 0);
+    count.quoted = false;
+    const absl::Status set = SetScalar(count, *type.FindFieldByName("count"), message);
+    if (!set.ok() || colon == 0 || count.text[0] == '-')
+      return Error(
+          node.line, path.yaml,
+          absl::StrCat("expected N or MODEL:N, such as 1 or H100:8, or a map with the keys ", absl::StrJoin(YamlKeys(type), ", "), ", got ", node.Describe()));
+    if (!model) return;
+    message->GetReflection()->ClearField(message, type.FindFieldByName("model"));
+    message->GetReflection()->AddString(message, type.FindFieldByName("model"), node.text.substr(0, colon));
   }
 
   void BindByteRange(const YamlNode& node, const Path& path, Message* message) {

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "spec/utf8.h"
 
 namespace spillway::spec {
 namespace {
@@ -121,28 +122,6 @@ class TreeBuilder : public YAML::EventHandler {
   std::vector<bool> key_open_;  // beside stack_: a map's key was read and its value is awaited
 };
 
-// yaml-cpp accepts bytes that are not UTF-8; protobuf strings must not hold them. Returns the offset of the first bad byte, or npos.
-size_t FirstBadUtf8(absl::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto byte = [&](size_t k) { return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u; };
-    const auto follows = [&](size_t k) { return (byte(k) & 0xC0u) == 0x80u; };
-    const unsigned char c = byte(0);
-    if (c == 0) return i;
-    if (c < 0x80) {
-      i += 1;
-    } else if (c >= 0xC2 && c < 0xE0 && follows(1)) {
-      i += 2;
-    } else if (c >= 0xE0 && c < 0xF0 && follows(1) && follows(2) && !(c == 0xE0 && byte(1) < 0xA0) && !(c == 0xED && byte(1) >= 0xA0)) {
-      i += 3;
-    } else if (c >= 0xF0 && c < 0xF5 && follows(1) && follows(2) && follows(3) && !(c == 0xF0 && byte(1) < 0x90) && !(c == 0xF4 && byte(1) >= 0x90)) {
-      i += 4;
-    } else {
-      return i;
-    }
-  }
-  return absl::string_view::npos;
-}
-
 absl::Status RefuseAt(absl::string_view source, int line, absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat(YamlPlace(source, line), ": ", message));
 }
@@ -165,7 +144,8 @@ absl::StatusOr<YamlNode> ParseYamlTree(absl::string_view text, absl::string_view
   if (text.size() > limits::kSpecBytesMax) {
     return RefuseAt(source, 0, absl::StrCat("larger than ", limits::kSpecBytesMax, " bytes"));
   }
-  if (const size_t bad = FirstBadUtf8(text); bad != absl::string_view::npos) {
+  // yaml-cpp accepts bytes that are not UTF-8; protobuf strings must not hold them.
+  if (const size_t bad = std::min(FirstBadUtf8(text), text.find('\0')); bad != absl::string_view::npos) {
     const int line = 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<long>(bad), '\n'));
     return RefuseAt(source, line, text[bad] == '\0' ? "holds a NUL byte" : "is not UTF-8");
   }

@@ -15,12 +15,10 @@
 #include "base/files.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/units.h"
+#include "spec/resource_list.h"
 
 namespace spillway::worker {
 namespace {
-
-constexpr int64_t kAcceleratorsMax = 64;
 
 int64_t CpuMilli() {
   cpu_set_t set;
@@ -70,27 +68,6 @@ void AddDevices(const devices::Detected& detected, Machine* machine) {
   }
 }
 
-absl::Status Bad(absl::string_view part, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("--resources: '", Printable(part), "': ", why));
-}
-
-absl::StatusOr<Accelerator> ParseGpu(absl::string_view part, absl::string_view value) {
-  const std::vector<std::string> fields = absl::StrSplit(value, ':');
-  if (fields.size() < 3 || fields.size() > 4 || fields[0].empty())
-    return Bad(part, "write gpu=MODEL:COUNT:MEMORY, gpu=MODEL:COUNT:MEMORY:simulated or gpu=none");
-  Accelerator accelerator;
-  accelerator.model = fields[0];
-  if (!absl::SimpleAtoi(fields[1], &accelerator.count) || accelerator.count < 1 || accelerator.count > kAcceleratorsMax) {
-    return Bad(part, absl::StrCat("the count must be 1 to ", kAcceleratorsMax));
-  }
-  const auto memory = ParseBytes(fields[2]);
-  if (!memory.ok()) return Bad(part, memory.status().message());
-  accelerator.memory_bytes = *memory;
-  if (fields.size() == 4 && fields[3] != "simulated") return Bad(part, "after the memory only 'simulated' may stand");
-  accelerator.simulated = fields.size() == 4;
-  return accelerator;
-}
-
 // The first devices of that model that no earlier declaration took.
 absl::Status TakeReal(const Accelerator& wanted, const devices::Detected& devices, std::vector<int>* taken) {
   int64_t missing = wanted.count;
@@ -121,38 +98,20 @@ absl::StatusOr<Machine> DetectMachine(const std::string& home, const devices::De
 }
 
 absl::StatusOr<Machine> DeclareMachine(absl::string_view text, Machine detected, const devices::Detected& devices) {
-  static const std::vector<std::string> kKeys = {"cpus", "memory", "disk", "gpu"};
   Machine machine = std::move(detected);
-  bool gpu_named = false;
-  for (absl::string_view part : absl::StrSplit(text, ',', absl::SkipEmpty())) {
-    const std::pair<absl::string_view, absl::string_view> pair = absl::StrSplit(part, absl::MaxSplits('=', 1));
-    const absl::string_view key = pair.first, value = pair.second;
-    if (key == "cpus") {
-      double cores = 0;
-      if (!absl::SimpleAtod(value, &cores) || !(cores > 0) || cores > 100'000) return Bad(part, "write a number of cores, such as 16 or 0.5");
-      machine.resources.cpu_milli = static_cast<int64_t>(cores * 1000 + 0.5);
-    } else if (key == "memory" || key == "disk") {
-      const auto bytes = ParseBytes(value);
-      if (!bytes.ok()) return Bad(part, bytes.status().message());
-      (key == "memory" ? machine.resources.memory_bytes : machine.resources.disk_bytes) = *bytes;
-    } else if (key == "gpu") {
-      if (!gpu_named) {
-        machine.resources.accelerators.clear();
-        machine.device_indices.clear();
-        gpu_named = true;
-      }
-      if (value == "none") continue;
-      ASSIGN_OR_RETURN(const Accelerator accelerator, ParseGpu(part, value));
-      if (!machine.resources.accelerators.empty() && machine.resources.accelerators.back().simulated != accelerator.simulated) {
-        return Bad(part, "real and simulated accelerators do not go together");
-      }
-      if (!accelerator.simulated) RETURN_IF_ERROR(TakeReal(accelerator, devices, &machine.device_indices));
-      machine.resources.accelerators.push_back(accelerator);
-    } else {
-      const std::string nearest = NearestName(key, kKeys);
-      return Bad(part, absl::StrCat("no resource is called '", Printable(key), "'", nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?"),
-                                    " (cpus, memory, disk, gpu)"));
-    }
+  if (text.empty()) return machine;
+  ASSIGN_OR_RETURN(const spec::ResourceList list, spec::ParseResourceList(text));
+  NodeResources& has = machine.resources;
+  has.cpu_milli = list.cpu_milli.value_or(has.cpu_milli);
+  has.memory_bytes = list.memory_bytes.value_or(has.memory_bytes);
+  has.disk_bytes = list.disk_bytes.value_or(has.disk_bytes);
+  if (!list.gpu_named) return machine;
+  has.accelerators.clear();
+  machine.device_indices.clear();
+  for (const spec::DeclaredGpu& gpu : list.gpus) {
+    const Accelerator accelerator{gpu.model, gpu.count, gpu.memory_bytes, gpu.simulated};
+    if (!gpu.simulated) RETURN_IF_ERROR(TakeReal(accelerator, devices, &machine.device_indices));
+    has.accelerators.push_back(accelerator);
   }
   return machine;
 }

@@ -1,4 +1,4 @@
-// What this machine has to give: detected, or declared with --resources. Owns the written form of resources on the command line.
+// What this machine has to give: detected, or declared with --resources (spec/resource_list.h owns the written form).
 #pragma once
 
 #include <string>
@@ -23,8 +23,7 @@ struct Machine {
 absl::StatusOr<Machine> DetectMachine(const std::string& home, const devices::Detected& detected);
 
 // "cpus=2,memory=8GB,disk=50GB,gpu=H100:1:80GB" over what was detected: what is named replaces it, "gpu=none" declares none.
-// gpu=MODEL:COUNT:MEMORY[:simulated]; several gpu= add up. A real one must be there: FAILED_PRECONDITION otherwise.
-// INVALID_ARGUMENT names the part and the nearest valid name.
+// An empty text declares nothing. A real accelerator must be there: FAILED_PRECONDITION otherwise. INVALID_ARGUMENT names the part and the nearest valid name.
 absl::StatusOr<Machine> DeclareMachine(absl::string_view text, Machine detected, const devices::Detected& devices);
 
 }  // namespace spillway::worker

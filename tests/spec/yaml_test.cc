@@ -83,6 +83,11 @@ TEST(Yaml, NamesUnknownKeysWithTheNearest) {
             "train.yaml:7: resources.gpu.cont: unknown key, did you mean `count`?");
   EXPECT_EQ(ErrorOf("comand: [x]\n"), "train.yaml:1: comand: unknown key, did you mean `command`?");
   EXPECT_EQ(ErrorOf("resources: {memory_bytes: 5}\n"), "train.yaml:1: resources.memory_bytes: unknown key, did you mean `memory`?");
+  // What other schedulers call it, and what stands one level below.
+  EXPECT_EQ(ErrorOf("resources: {accelerators: {H100: 8}}\n"), "train.yaml:1: resources.accelerators: unknown key, did you mean `gpu`?");
+  EXPECT_EQ(ErrorOf("accelerators: 2\n"), "train.yaml:1: accelerators: unknown key, did you mean `resources.gpu`?");
+  EXPECT_EQ(ErrorOf("cpus: 2\n"), "train.yaml:1: cpus: unknown key, did you mean `resources.cpus`?");
+  EXPECT_EQ(ErrorOf("timeout: 2h\n"), "train.yaml:1: timeout: unknown key, did you mean `limits.max_duration`?");
   EXPECT_EQ(ErrorOf("retry: {zzzzzzzzzzzz: 5}\n"), "train.yaml:1: retry.zzzzzzzzzzzz: unknown key; the keys here are preempted, node_fault, user_error");
 }
 
@@ -188,6 +193,29 @@ TEST(Yaml, KnowsWhereEachFieldWasWritten) {
   EXPECT_EQ(YamlPathOf(*v1::JobSpec::descriptor(), "resources.memory_bytes"), "resources.memory");
   EXPECT_EQ(YamlPathOf(*v1::JobSpec::descriptor(), "env.A.B"), "env.A.B");
   EXPECT_EQ(YamlPathOf(*v1::ServerConfig::descriptor(), "providers[2].idle_release_ms"), "providers[2].idle_release");
+}
+
+// The forms that `run --gpus` takes stand in a file too.
+TEST(Yaml, GpusInShort) {
+  EXPECT_EQ(Bind("command: [x]\nresources: {gpu: 2}\n").resources().gpu().count(), 2);
+  const v1::JobSpec eight = Bind("command: [x]\nresources: {gpu: \"H100:8\"}\n");
+  EXPECT_EQ(eight.resources().gpu().count(), 8);
+  EXPECT_THAT(eight.resources().gpu().model(), ElementsAre("H100"));
+  EXPECT_EQ(Bind("command: [x]\nresources: {gpu: H100:8}\n").resources().gpu().count(), 8);
+  v1::JobSpec spec = Bind("command: [x]\nresources: {gpu: {model: [A100, H100], memory: 40GB.., count: 1}}\n");
+  ASSERT_OK(BindSetting("resources.gpu=4", &spec));
+  EXPECT_EQ(spec.resources().gpu().count(), 4);
+  EXPECT_EQ(spec.resources().gpu().model_size(), 2) << "only the count was said";
+  ASSERT_OK(BindSetting("resources.gpu=T4:1", &spec));
+  EXPECT_THAT(spec.resources().gpu().model(), ElementsAre("T4"));
+  for (const char* bad : {"H100", "H100:", ":8", "H100:0", "H100:x", "0", "H100:-1", "1.5"}) {
+    EXPECT_EQ(
+        ErrorOf(absl::StrCat("resources: {gpu: \"", bad, "\"}\n")),
+        absl::StrCat(
+            "train.yaml:1: resources.gpu: expected N or MODEL:N, such as 1 or H100:8, or a map with the keys model, memory, count, share, got the text \"", bad,
+            "\""))
+        << bad;
+  }
 }
 
 TEST(Yaml, SettingsGoOverTheFile) {

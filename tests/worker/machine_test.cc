@@ -68,6 +68,8 @@ TEST(Machine, RealDevicesMustBeThere) {
 
 TEST(Machine, WrongDeclarationsAreNamed) {
   EXPECT_THAT(Declared("cpu=2"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("did you mean cpus?")));
+  EXPECT_THAT(Declared("cpus=1,cpus=2"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cpus is given twice")));
+  EXPECT_THAT(Declared("gpu=A\xff:1:1GB:simulated"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("printable ASCII")));
   EXPECT_THAT(Declared("cpus=-1"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cpus=-1")));
   EXPECT_THAT(Declared("memory=much"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("memory=much")));
   EXPECT_THAT(Declared("gpu=2"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("gpu=MODEL:COUNT:MEMORY")));
