@@ -27,6 +27,7 @@
 #include "worker/supervisor/process_tree.h"
 #include "worker/supervisor/recovery.h"
 #include "worker/supervisor/server.h"
+#include "worker/supervisor/socket_folder.h"
 
 namespace spillway::supervisor {
 namespace {
@@ -183,7 +184,10 @@ absl::Status Run(const Flags& flags) {
   RETURN_IF_ERROR(KillLeftovers(before, home_id, cgroups.get(), kLeftoversTimeoutMs));
   RETURN_IF_ERROR(named);
   ASSIGN_OR_RETURN(const std::unique_ptr<Journal> journal, Journal::Open(journal_path, &before));
+  ASSIGN_OR_RETURN(const SocketFolder folder, SocketFolder::Take(flags.socket));
   RemoveStaleFiles(flags.socket);
+  if (const int left = folder.RemoveLeftOnes(kSocketFolderUnusedMs); left > 0)
+    LOG(INFO) << "removed the folders of " << left << " supervisors that were killed";
 
   RealClock clock;
   ASSIGN_OR_RETURN(const std::unique_ptr<EventLoop> loop, EventLoop::Create());
