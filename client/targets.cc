@@ -169,6 +169,15 @@ absl::StatusOr<v1::ListJobsResponse> ListJobs(Api& api, v1::ListJobsRequest requ
 
 std::vector<std::string> LivingStates() { return {"QUEUED", "HELD", "ACTIVE"}; }
 
+int64_t RanMs(const v1::Task& task, int64_t now_utc_ms) {
+  int64_t ran_ms = 0;
+  for (const v1::Attempt& attempt : task.attempts()) {
+    if (attempt.started_utc_ms() > 0)
+      ran_ms += std::max<int64_t>(0, (attempt.ended_utc_ms() > 0 ? attempt.ended_utc_ms() : now_utc_ms) - attempt.started_utc_ms());
+  }
+  return ran_ms;
+}
+
 bool JobEnded(const v1::Job& job) { return job.state() == "SUCCEEDED" || job.state() == "FAILED" || job.state() == "CANCELLED"; }
 
 }  // namespace spillway::client

@@ -67,11 +67,7 @@ class Queue final : public Verb {
       const std::string state = job.state() == "HELD" ? absl::StrCat("HELD ", LowerName(static_cast<HoldReason>(task.hold_reason()))) : job.state();
       std::string progress = HumanProgress(task.progress().step(), task.progress().total());
       if (watch_ && task.progress().total() > 0) progress = absl::StrCat(Bar(task.progress().step(), task.progress().total(), 16), " ", progress);
-      int64_t ran_ms = 0;
-      for (const v1::Attempt& attempt : task.attempts()) {
-        if (attempt.started_utc_ms() > 0)
-          ran_ms += std::max<int64_t>(0, (attempt.ended_utc_ms() > 0 ? attempt.ended_utc_ms() : now_ms) - attempt.started_utc_ms());
-      }
+      const int64_t ran_ms = RanMs(task, now_ms);
       table.Add({absl::StrCat(job.job_id()),
                  job.name(),
                  {state, ColourOfState(job.state())},

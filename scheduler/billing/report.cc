@@ -9,7 +9,7 @@ Report MakeReport(const std::vector<store::CostRow>& rows) {
     const bool burst = row.market != Market::kReserved;
     if (burst) report.burst_micros += row.amount_micros;
     if (row.job == 0) {
-      if (burst) (row.kind == "idle" ? report.idle_micros : report.overhead_micros) += row.amount_micros;
+      (!burst ? report.reserved_idle_micros : row.kind == "idle" ? report.idle_micros : report.overhead_micros) += row.amount_micros;
       continue;
     }
     JobCost& job = jobs[row.job];

@@ -49,6 +49,8 @@ grpc::ServerUnaryReactor* BillingService::CostReport(grpc::CallbackServerContext
                                                      v1::CostReportResponse* response) {
   if (auto* refused = RefuseStranger(context, backend_)) return refused;
   return ReadOnPool(context, backend_, [this, request, response]() -> absl::Status {
+    if (request->from_utc_ms() < 0 || request->to_utc_ms() < 0) return absl::InvalidArgumentError("from_utc_ms and to_utc_ms must not be negative; 0 is open");
+    if (request->to_utc_ms() != 0 && request->from_utc_ms() >= request->to_utc_ms()) return absl::InvalidArgumentError("from_utc_ms must be before to_utc_ms");
     ASSIGN_OR_RETURN(const std::vector<store::CostRow> rows, backend_.reader->SumCharges(request->from_utc_ms(), request->to_utc_ms()));
     const billing::Report report = billing::MakeReport(rows);
     for (const billing::JobCost& cost : report.jobs) {
@@ -65,6 +67,7 @@ grpc::ServerUnaryReactor* BillingService::CostReport(grpc::CallbackServerContext
     response->set_idle_micros(report.idle_micros);
     response->set_overhead_micros(report.overhead_micros);
     response->set_total_micros(report.total_micros);
+    response->set_reserved_idle_micros(report.reserved_idle_micros);
     return backend_.engine->Query(
         [&](const core::State& state, const core::Soft&, int64_t now_ms) { response->set_running_estimate_micros(RunningEstimate(state, now_ms)); });
   });

@@ -7,6 +7,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 v1::Node MakeNode(int64_t id, const std::string& name, v1::NodeState state) {
   v1::Node node;
@@ -134,6 +135,40 @@ TEST(Cost, Report) {
             "running, not charged yet      0.01  not in the total\n");
   EXPECT_THAT(cli.api.calls, ElementsAre("CostReport from_utc_ms: 1767225600000"));
   EXPECT_EQ(cli.Run({"cost", "report", "--to", "tomorrow"}), 2);
+  EXPECT_EQ(cli.Run({"cost", "report", "--from", "2026-02-01T00:00:00Z", "--to", "2026-01-01T00:00:00Z"}), 2);
+  EXPECT_EQ(cli.err, "spillway: --to 2026-01-01T00:00:00Z is not after --from 2026-02-01T00:00:00Z\n");
+  EXPECT_EQ(cli.Run({"cost", "report", "--to", "1970-01-01T00:00:00Z"}), 2) << "which the scheduler would read as open";
+  // What no job used of the reserved nodes stands in a line of its own, and with it the sum is that of the nodes.
+  cli.api.cost.set_reserved_idle_micros(30'000);
+  EXPECT_EQ(cli.Run({"cost", "report"}), 0);
+  EXPECT_THAT(cli.out, HasSubstr("total                         0.55\n"
+                                 "reserved, idle                0.03  paid for all the same, used by no job; not in the total\n"
+                                 "all charges                   0.58  what `nodes` shows as charged\n"));
+}
+
+TEST(Cost, WithoutAnyPriceItSaysSoAndWhatRan) {
+  Cli cli;
+  v1::Node* node = cli.api.nodes.add_nodes();
+  node->set_name("local-1");
+  v1::Job job = MakeJob(5, "bert", "SUCCEEDED");
+  v1::Attempt* attempt = AddAttempt(&job, "local-1", v1::RESERVED, v1::ENDED);
+  attempt->set_started_utc_ms(kNowMs - 100'000);
+  attempt->set_ended_utc_ms(kNowMs - 10'000);
+  cli.api.jobs[5] = job;
+  EXPECT_EQ(cli.Run({"cost", "report"}), 0);
+  EXPECT_THAT(cli.out, HasSubstr("JOB  NAME    RAN\n  5  bert  1m30s\n"));
+  EXPECT_THAT(cli.out, HasSubstr("\nno price declared: no node has one, so everything counts 0."));
+  EXPECT_THAT(cli.out, HasSubstr("nodes: [local-1]"));
+  node->set_price_micros_per_hour(1'200'000);
+  EXPECT_EQ(cli.Run({"cost", "report"}), 0);
+  EXPECT_THAT(cli.out, Not(HasSubstr("no price declared"))) << "nothing was charged yet";
+}
+
+TEST(Drain, GraceZeroIsNotTheJobsOwn) {
+  Cli cli;
+  EXPECT_EQ(cli.Run({"drain", "n1", "--grace", "0"}), 2);
+  EXPECT_THAT(cli.err, HasSubstr("--grace 0: without grace there is no checkpoint"));
+  EXPECT_THAT(cli.api.calls, ::testing::IsEmpty());
 }
 
 }  // namespace

@@ -433,13 +433,20 @@ TEST_F(WorkerSessionTest, ReservationsAndTheBillAreShown) {
   EXPECT_THAT(reservations.reservations(0).nodes(), ElementsAre("n1"));
   ASSERT_OK(StatusOf(daemon->billing->ListCharges(ledger, {}, &charges)));
   ASSERT_OK(StatusOf(daemon->billing->CostReport(sum, {}, &report)));
-  int64_t of_job = 0;
+  int64_t of_job = 0, of_all = 0;
   for (const v1::Charge& charge : charges.charges()) {
+    of_all += charge.amount_micros();
     if (charge.attempt().job_id() == 1) of_job += charge.amount_micros();
   }
   EXPECT_EQ(report.reserved_used_micros(), of_job);
   EXPECT_EQ(report.burst_micros(), 0);
   EXPECT_EQ(report.total_micros(), report.burst_micros() + report.reserved_used_micros());
+  EXPECT_EQ(report.total_micros() + report.reserved_idle_micros(), of_all) << "every charge stands in one line";
+  Call backwards;
+  v1::CostReportRequest none;
+  none.set_from_utc_ms(2);
+  none.set_to_utc_ms(1);
+  EXPECT_THAT(StatusOf(daemon->billing->CostReport(backwards, none, &report)), StatusIs(Code::kInvalidArgument, HasSubstr("before to_utc_ms")));
   v1::ListChargesRequest page;
   page.set_page_token("yesterday");
   EXPECT_THAT(StatusOf(daemon->billing->ListCharges(bad, page, &charges)), StatusIs(Code::kInvalidArgument, HasSubstr("page_token")));
