@@ -266,14 +266,52 @@ class Table:
             say(f"  {note}: " + "  ".join(f"{jobs[j]['name'][5:]}:{step_of(jobs[j])}" for j in sorted(jobs)))
 
 
+def real_seconds(cloud_ms):
+    """What a time of the cloud is here."""
+    return f"{cloud_ms / SCALE / 1000:.1f} s"
+
+
+def scaled_notices():
+    """A notice shrinks with everything else of the cloud, the time to save does not."""
+    return (f"  cloud time passes {SCALE} times faster: a notice of 120 s is {real_seconds(120_000)} here, one of 30 s {real_seconds(30_000)}. That may be too short "
+            "to save: then the work since the last checkpoint is done again")
+
+
+class Notices:
+    """Which machines the cloud has begun to take; each is told once."""
+
+    def __init__(self):
+        self.told = set()
+
+    def news(self, instances):
+        lines = []
+        for instance in instances:
+            name, gone = instance.get("node_name") or instance.get("name", ""), instance.get("end_reason") or ""
+            if name in self.told:
+                continue
+            if instance.get("announced_after_ms") is not None:
+                self.told.add(name)
+                left = instance.get("notice_left_ms")
+                left = f"{number(left) / 1000:.1f} s left" if left is not None else "it is gone already"
+                lines.append(f"  !! the cloud gives notice to {name} ({left}): what runs there saves, where there is time, and goes on elsewhere")
+            elif gone == "reclaimed_without_notice":
+                self.told.add(name)
+                lines.append(f"  !! the cloud takes {name} without notice")
+        return lines
+
+
 def run_story(stage, rng, kill_at):
     """Watches until every job ended. Returns (scheduler restarts, reclaims the demo itself ordered without notice)."""
     table = Table()
     restarts, ordered = 0, 0
+    notices = Notices()
     end = time.monotonic() + TIMEOUT_S
     while time.monotonic() < end:
         jobs = tasks_of(stage)
         done = sum(step_of(job) for job in jobs.values()) / (STEPS * JOBS)
+        for line in notices.news(instances(stage)):
+            table.lines = 0
+            say(line)
         table.show(jobs, f"{100 * done:3.0f} % done")
         if all(job.get("state") in ("SUCCEEDED", "FAILED", "CANCELLED") for job in jobs.values()):
             return restarts, ordered
@@ -289,6 +327,7 @@ def run_story(stage, rng, kill_at):
             if victim:
                 name = take_without_notice(stage, victim)
                 if name:
+                    notices.told.add(name)
                     table.lines = 0
                     say(f"  !! the cloud takes {name} without notice, in the middle of a checkpoint interval")
                     ordered += 1
@@ -401,6 +440,35 @@ def leftovers(stage):
     return found
 
 
+def thin(home):
+    """Removes what nobody needs who recomputes the report: of each job every checkpoint but the newest, which holds the final weights."""
+    root = os.path.join(home, "store", "checkpoints")
+    for cluster in listed(root):
+        for job in listed(os.path.join(root, cluster)):
+            steps = [os.path.join(folder, name) for folder, names, _ in os.walk(os.path.join(root, cluster, job)) for name in names
+                     if re.fullmatch(r"step-\d+", name)]
+            newest = max((int(os.path.basename(path)[5:]) for path in steps), default=0)
+            for path in steps:
+                if int(os.path.basename(path)[5:]) < newest:
+                    shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(os.path.join(home, "reference"), ignore_errors=True)
+
+
+def listed(folder):
+    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+
+
+def megabytes(home):
+    total = 0
+    for folder, _, names in os.walk(home):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
+            except OSError:
+                pass
+    return max(1, round(total / 2**20))
+
+
 def print_report(report, seconds):
     say("")
     for job in report["jobs"]:
@@ -415,7 +483,12 @@ def print_report(report, seconds):
         + (f": {100 * (1 - total / all_on_demand):.0f} % saved" if 0 < total <= all_on_demand else ""))
     say(f"  reclaims {report['reclaims']} ({report['reclaims_without_notice']} without notice), scheduler restarts {report['scheduler_restarts']}, "
         f"processes left over {report['leftover_processes']}, instances still billing {report['billing_instances']}")
-    say(f"  {'everything holds' if report['ok'] else 'SOMETHING DOES NOT HOLD'} ({seconds:.0f} s); kept for you to recompute: {report['home']}")
+    say(f"  {'everything holds' if report['ok'] else 'SOMETHING DOES NOT HOLD'} ({seconds:.0f} s)")
+
+
+def print_kept(home, thinned):
+    what = "database, logs, the cloud's ledger, " + ("of each training the final checkpoint" if thinned else "every checkpoint")
+    say(f"  kept in {home} ({megabytes(home)} MB): {what}. Remove it with: rm -r {home}")
 
 
 def main():
@@ -452,8 +525,11 @@ def main():
         with open(options.report, "w") as out:
             json.dump(report, out, indent=2)
             out.write("\n")
+    if report["ok"]:
+        thin(stage.home)
     if report.get("bill"):
         print_report(report, time.monotonic() - began)
+    print_kept(stage.home, report["ok"])
     return 0 if report["ok"] else 1
 
 
@@ -465,6 +541,7 @@ def tell(stage, rng, seed, data, report):
     stage.pin_ports()
     stage.start_reserved()
     say("  two reserved nodes are ready; the cloud offers spot in two zones and on-demand")
+    say(scaled_notices())
     commands = {}
     for i in range(1, JOBS + 1):
         path, command = job_file(stage, i, data)
