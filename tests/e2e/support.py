@@ -110,6 +110,9 @@ class Cluster:
 
     def __init__(self):
         self.home = tempfile.mkdtemp(prefix="spillway-e2e-")
+        # Should this test be killed, what it started would live on.
+        subprocess.run([sys.executable, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support", "reap.py"), str(os.getpid()),
+                        *os.path.split(self.home)], check=True, timeout=60)
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("SPILLWAY_")}
         self.env["SPILLWAY_HOME"] = self.home
         self.scheduler = None
