@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "base/text.h"
 #include "client/commands/commands.h"
+#include "spec/utf8.h"
 
 namespace spillway::client {
 namespace {
@@ -20,23 +22,34 @@ class CliBuilder final : public VerbBuilder {
 
   void Flag(const std::string& names, bool* into, const std::string& help) override { app_->add_flag(names, *into, help); }
   void Option(const std::string& names, std::string* into, const std::string& value, const std::string& help) override {
-    app_->add_option(names, *into, help)->type_name(value);
+    const CLI::Option* option = app_->add_option(names, *into, help)->type_name(value);
+    texts_.push_back({LongName(names), [into] { return std::vector<std::string>{*into}; }, option, true});
   }
   void Option(const std::string& names, int64_t* into, const std::string& value, const std::string& help) override {
     app_->add_option(names, *into, help)->type_name(value);
   }
+  void Option(const std::string& names, std::optional<int64_t>* into, const std::string& value, const std::string& help) override {
+    app_->add_option(names, *into, help)->type_name(value);
+  }
   void Options(const std::string& names, std::vector<std::string>* into, const std::string& value, const std::string& help) override {
     // One value an option: `--set a=b JOB.yaml` must not take the file.
-    app_->add_option(names, *into, help)->type_name(value)->allow_extra_args(false);
+    const CLI::Option* option = app_->add_option(names, *into, help)->type_name(value)->allow_extra_args(false);
+    texts_.push_back({LongName(names), [into] { return *into; }, option, true});
   }
   void Positional(const std::string& name, std::string* into, const std::string& help, bool required) override {
-    app_->add_option(name, *into, help)->type_name("")->required(required);
+    const CLI::Option* option = app_->add_option(name, *into, help)->type_name("")->required(required);
+    texts_.push_back({name, [into] { return std::vector<std::string>{*into}; }, option, true});
   }
   void Positionals(const std::string& name, std::vector<std::string>* into, const std::string& help, bool required) override {
-    app_->add_option(name, *into, help)->type_name("")->required(required);
+    const CLI::Option* option = app_->add_option(name, *into, help)->type_name("")->required(required);
+    texts_.push_back({name, [into] { return *into; }, option, false});
+  }
+  void Files(const std::string& name, std::vector<std::string>* into, const std::string& help) override {
+    app_->add_option(name, *into, help)->type_name("")->required();
   }
   void Rest(const std::string& name, std::vector<std::string>* into, const std::string& help) override {
     rest_ = into;
+    rest_name_ = name;
     rest_help_ = absl::StrCat("  -- ", name, "  ", help, "\n");
   }
   void Output() override { app_->add_option("-o,--output", *output_, "table, or json: the message itself as one document")->type_name("FORMAT"); }
@@ -44,11 +57,39 @@ class CliBuilder final : public VerbBuilder {
   std::vector<std::string>* rest() const { return rest_; }
   const std::string& rest_help() const { return rest_help_; }
 
+  // What no verb would take: text that no message can carry, and an option that was given nothing (`--name "$UNSET"`), which is not the same as
+  // leaving it out. "" when there is none.
+  std::string Problem() const {
+    for (const Text& text : texts_) {
+      if (text.option->count() == 0) continue;
+      for (const std::string& value : text.values()) {
+        if (value.empty() && text.never_empty) return absl::StrCat(text.label, ": the value is empty", text.label[0] == '-' ? "; leave it out instead" : "");
+        if (!spec::IsUtf8(value)) return NotUtf8(text.label, value);
+      }
+    }
+    for (size_t i = 0; rest_ != nullptr && i < rest_->size(); ++i) {
+      if (!spec::IsUtf8((*rest_)[i])) return NotUtf8(absl::StrCat(rest_name_, " word ", i + 1), (*rest_)[i]);
+    }
+    return "";
+  }
+
  private:
+  struct Text {
+    std::string label;
+    std::function<std::vector<std::string>()> values;
+    const CLI::Option* option;
+    bool never_empty;
+  };
+  static std::string LongName(const std::string& names) { return names.substr(names.rfind(',') + 1); }
+  static std::string NotUtf8(const std::string& label, const std::string& value) {
+    return absl::StrCat(label, ": `", Printable(value, 100), "` is not UTF-8 text");
+  }
+
   CLI::App* app_;
   std::string* output_;
+  std::vector<Text> texts_;
   std::vector<std::string>* rest_ = nullptr;
-  std::string rest_help_;
+  std::string rest_name_, rest_help_;
 };
 
 class NameCollector final : public VerbBuilder {
@@ -56,9 +97,11 @@ class NameCollector final : public VerbBuilder {
   void Flag(const std::string& names, bool*, const std::string&) override { Add(names); }
   void Option(const std::string& names, std::string*, const std::string&, const std::string&) override { Add(names); }
   void Option(const std::string& names, int64_t*, const std::string&, const std::string&) override { Add(names); }
+  void Option(const std::string& names, std::optional<int64_t>*, const std::string&, const std::string&) override { Add(names); }
   void Options(const std::string& names, std::vector<std::string>*, const std::string&, const std::string&) override { Add(names); }
   void Positional(const std::string& name, std::string*, const std::string&, bool) override { words.positionals.push_back(name); }
   void Positionals(const std::string& name, std::vector<std::string>*, const std::string&, bool) override { words.positionals.push_back(name); }
+  void Files(const std::string& name, std::vector<std::string>*, const std::string&) override { words.positionals.push_back(name); }
   void Rest(const std::string&, std::vector<std::string>*, const std::string&) override {}
   void Output() override { Add("-o,--output"); }
   VerbWords words;
@@ -76,7 +119,7 @@ int Usage(const Context& context, const std::string& message, const std::string&
 
 std::string MainHelp() {
   std::string text =
-      "spillway: places GPU jobs on capacity that is already paid for, lets the overflow spill, and brings every job back from its checkpoint.\n\n"
+      "spillway: places GPU jobs on capacity that is already paid for, lets the overflow spill, and brings every job back from its checkpoint.\n"
       "usage: spillway VERB ... [--server HOST:PORT] [--yes]\n\n";
   Table table({"", ""});
   for (const auto& verb : AllVerbs()) {
@@ -99,6 +142,17 @@ std::string Footer(const Verb& verb, const CliBuilder& builder) {
   absl::StrAppend(&text, "Examples:\n");
   for (const auto& [line, what] : verb.Examples()) absl::StrAppend(&text, "  ", line, "\n      ", what, "\n");
   return text;
+}
+
+// What other tools call what we call otherwise, else the nearest name.
+std::string MeantVerb(const std::string& word, const std::vector<std::string>& names) {
+  static const auto& others = *new std::map<std::string, std::string>{
+      {"list", "queue"},    {"ls", "queue"},    {"jobs", "queue"}, {"squeue", "queue"},  {"status", "queue"},   {"start", "up"},
+      {"stop", "down"},     {"kill", "cancel"}, {"rm", "cancel"},  {"delete", "cancel"}, {"scancel", "cancel"}, {"show", "describe"},
+      {"info", "describe"}, {"why", "explain"}, {"log", "logs"},   {"tail", "logs"},     {"sbatch", "submit"},  {"srun", "run"},
+      {"sinfo", "nodes"},   {"node", "nodes"},  {"bill", "cost"},  {"launch", "run"}};
+  const auto found = others.find(word);
+  return found != others.end() ? found->second : NearestName(word, names);
 }
 
 // Words between the program's name and the verb: the global options.
@@ -134,10 +188,19 @@ int RunVerb(Verb& verb, const Front& front, Context& context) {
   std::string output = "table";
   CliBuilder builder(&app, &output);
   verb.Define(builder);
-  app.add_option("--server", context.server_flag, "where the scheduler is (SPILLWAY_SERVER)")->type_name("HOST:PORT");
+  builder.Option("--server", &context.server_flag, "HOST:PORT", "where the scheduler is (SPILLWAY_SERVER)");
   app.add_flag("--yes", context.yes, "never ask");
   app.footer(Footer(verb, builder));
+  if (front.dashes && builder.rest() == nullptr) {
+    const std::string where = verb.WhereCommandsGo();
+    return Usage(context, where.empty() ? "nothing may follow `--` here" : where, verb.Name());
+  }
   std::vector<std::string> words = front.leading;
+  for (const std::string& word : front.arguments) {
+    // The parser would take the next word for the value.
+    if (absl::StartsWith(word, "--") && word.find('=') + 1 == word.size())
+      return Usage(context, absl::StrCat(Printable(word.substr(0, word.size() - 1), 60), ": the value is empty; leave it out instead"), verb.Name());
+  }
   words.insert(words.end(), front.arguments.begin(), front.arguments.end());
   std::reverse(words.begin(), words.end());  // CLI11 wants them so
   try {
@@ -150,11 +213,8 @@ int RunVerb(Verb& verb, const Front& front, Context& context) {
   }
   if (output != "table" && output != "json") return Usage(context, absl::StrCat("-o ", Printable(output, 40), ": expected table or json"), verb.Name());
   context.json = output == "json";
-  if (builder.rest() != nullptr) {
-    builder.rest()->insert(builder.rest()->end(), front.rest.begin(), front.rest.end());
-  } else if (front.dashes) {
-    return Usage(context, "nothing may follow `--` here", verb.Name());
-  }
+  if (builder.rest() != nullptr) builder.rest()->insert(builder.rest()->end(), front.rest.begin(), front.rest.end());
+  if (const std::string problem = builder.Problem(); !problem.empty()) return Usage(context, problem, verb.Name());
   return verb.Run(context);
 }
 
@@ -210,7 +270,7 @@ int RunCli(const std::vector<std::string>& arguments, Context& context) {
   if (std::find(VerbsNotBuilt().begin(), VerbsNotBuilt().end(), front.verb) != VerbsNotBuilt().end()) {
     return Usage(context, absl::StrCat("`", front.verb, "` is not built yet"));
   }
-  const std::string nearest = NearestName(front.verb, names);
+  const std::string nearest = MeantVerb(front.verb, names);
   return Usage(context, absl::StrCat("unknown verb `", Printable(front.verb, 40), "`", nearest.empty() ? "" : absl::StrCat(", did you mean `", nearest, "`?")));
 }
 

@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "spillway/v1/billing_service.grpc.pb.h"
@@ -25,7 +27,11 @@ constexpr int64_t kBackoffMsMin = 50;
 constexpr int64_t kBackoffMsMax = 2'000;
 constexpr int64_t kRetryAfterMsMax = 10'000;  // in all, for a full queue
 
+// gRPC's own lines are for those who look into gRPC: what went wrong comes back as a status.
+void LogAsDebug(gpr_log_func_args* line) { LOG(DEBUG) << "grpc: " << line->message; }
+
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& server) {
+  gpr_set_log_function(LogAsDebug);
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(static_cast<int>(limits::kGrpcMessageBytesMax));
   arguments.SetMaxSendMessageSize(static_cast<int>(limits::kGrpcMessageBytesMax));
@@ -179,8 +185,8 @@ absl::Status GrpcApi::Explained(const grpc::Status& status, const grpc::ClientCo
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       // gRPC's text names the address several times; what went wrong stands last.
       return absl::UnavailableError(absl::StrCat("the scheduler at ", options_.server, " does not answer (",
-                                                 said.substr(said.rfind(": ") == std::string::npos ? 0 : said.rfind(": ") + 2),
-                                                 "); start it with `spillway up`, or say where it is with --server"));
+                                                 said.substr(said.rfind(": ") == std::string::npos ? 0 : said.rfind(": ") + 2), ")",
+                                                 options_.advise ? "; start it with `spillway up`, or say where it is with --server" : ""));
     case grpc::StatusCode::UNAUTHENTICATED:
       return absl::UnauthenticatedError(
           absl::StrCat("the scheduler at ", options_.server, " does not accept this token (", options_.token.empty() ? "none was found" : said,

@@ -19,6 +19,7 @@ struct ClientOptions {
   std::string token_source;          // where it was found, for the error of a scheduler that does not accept it
   int64_t call_timeout_ms = 30'000;  // of one try
   int64_t reconnect_ms = 60'000;     // how long a scheduler that answered before may be away
+  bool advise = true;                // an error of one that does not answer says how to start it; `up`, which does that, says more itself
 };
 
 // Never blocks and never fails for a scheduler that is away: the first call does.

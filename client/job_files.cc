@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "spec/utf8.h"
 #include "spec/validate.h"
 
 namespace spillway::client {
@@ -21,7 +22,11 @@ absl::StatusOr<std::string> ReadJobText(const Context& context, const std::strin
   if (path != "-") {
     auto text = ReadFile(path, limits::kSpecBytesMax);
     // A file that is not there is a mistake in the command line, like any other.
-    if (absl::IsNotFound(text.status())) return absl::InvalidArgumentError(absl::StrCat(Printable(path), ": there is no such file"));
+    if (absl::IsNotFound(text.status())) {
+      const bool yaml = absl::EndsWith(path, ".yaml") || absl::EndsWith(path, ".yml");
+      return absl::InvalidArgumentError(
+          absl::StrCat(Printable(path), ": there is no such file", yaml ? "" : "; a command goes to `spillway run -- COMMAND...`"));
+    }
     return text;
   }
   std::string text;
@@ -63,7 +68,9 @@ absl::Status WithLines(const absl::Status& status, const std::vector<JobFile>& j
 }  // namespace
 
 absl::Status FinishJob(JobFile* job) {
-  const std::vector<spec::Violation> violations = spec::ValidateJobSpec(job->spec);
+  // First: nothing else can be said about text that cannot be sent.
+  std::vector<spec::Violation> violations = spec::Utf8Violations(job->spec);
+  if (violations.empty()) violations = spec::ValidateJobSpec(job->spec);
   if (!violations.empty()) return absl::InvalidArgumentError(spec::RenderViolations(violations, *v1::JobSpec::descriptor(), job->source, job->lines));
   spec::NormalizeJobSpec(&job->spec);
   return absl::OkStatus();
@@ -99,6 +106,12 @@ absl::StatusOr<v1::SubmitResponse> SubmitJobs(Api& api, const std::vector<JobFil
   return response;
 }
 
+int NothingSubmitted(const Context& context, int code) {
+  // Of a scheduler that did not answer nobody knows what it did.
+  if (code != kExitUnreachable) *context.err << "spillway: nothing was submitted; `last` still means an earlier job\n";
+  return code;
+}
+
 std::string NameTheJob(absl::string_view said, const std::vector<JobFile>& jobs) {
   absl::string_view rest = said;
   uint64_t number = 0;
@@ -107,7 +120,10 @@ std::string NameTheJob(absl::string_view said, const std::vector<JobFile>& jobs)
       number >= jobs.size()) {
     return std::string(said);
   }
-  return absl::StrCat(jobs[number].source.empty() ? jobs[number].spec.name() : jobs[number].source, said.substr(close + 1));
+  // "jobs[1] never fits: ..." has its verb without a stop between.
+  const absl::string_view what = said.substr(close + 1);
+  const std::string job = jobs[number].source.empty() ? absl::StrCat("the job `", jobs[number].spec.name(), "`") : jobs[number].source;
+  return absl::StrCat(job, jobs[number].source.empty() || absl::StartsWith(what, ":") ? "" : ": the job", what);
 }
 
 }  // namespace spillway::client

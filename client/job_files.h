@@ -27,6 +27,9 @@ absl::Status FinishJob(JobFile* job);
 // Submits all or none. An empty request id is replaced by a fresh one, so that a doubled send never makes a doubled job.
 absl::StatusOr<v1::SubmitResponse> SubmitJobs(Api& api, const std::vector<JobFile>& jobs, std::string request_id);
 
+// Says so where a submission was refused, and that `last`, which a script may use next, still means an earlier job. Returns `code`.
+int NothingSubmitted(const Context& context, int code);
+
 // The scheduler names the jobs of one submission by number ("jobs[2] never fits", "jobs[0]: ..."); people know them by file or name.
 std::string NameTheJob(absl::string_view said, const std::vector<JobFile>& jobs);
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <thread>
 
@@ -49,6 +50,7 @@ int main(int argc, char** argv) {
   if (context.out_is_terminal) out << std::unitbuf;  // in step with what is said on standard error
   context.in_is_terminal = isatty(STDIN_FILENO) == 1;
   context.environment = ProcessEnvironment();
+  context.environment_has = [](const char* name) { return std::getenv(name) != nullptr; };
   context.colours = context.out_is_terminal && isatty(STDERR_FILENO) == 1 && context.environment("NO_COLOR").empty() && context.environment("TERM") != "dumb";
   context.terminal_columns = Columns();
   context.clock = &clock;
@@ -61,7 +63,7 @@ int main(int argc, char** argv) {
     return api.get();
   };
   context.dial = [](const std::string& server, const std::string& token, int64_t call_timeout_ms) {
-    return Connect(ClientOptions{.server = server, .token = token, .call_timeout_ms = call_timeout_ms});
+    return Connect(ClientOptions{.server = server, .token = token, .call_timeout_ms = call_timeout_ms, .advise = false});
   };
   const int code = RunCli(std::vector<std::string>(argv + 1, argv + argc), context);
   out.flush();

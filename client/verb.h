@@ -6,6 +6,7 @@
 #include <functional>
 #include <istream>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -32,9 +33,10 @@ struct Context {
   Clock* clock = nullptr;
   std::function<void(int64_t)> sleep_ms;
   Environment environment;
-  std::string home;                               // SPILLWAY_HOME, absolute
-  std::string server_flag;                        // --server, or empty
-  std::function<absl::StatusOr<Api*>()> connect;  // the same Api each time
+  std::function<bool(const char*)> environment_has;  // set, be it to an empty text
+  std::string home;                                  // SPILLWAY_HOME, absolute
+  std::string server_flag;                           // --server, or empty
+  std::function<absl::StatusOr<Api*>()> connect;     // the same Api each time
   // Another scheduler than the one the environment names: the one `up` has just started. An Api that fails at once where nothing answers.
   std::function<absl::StatusOr<std::unique_ptr<Api>>(const std::string& server, const std::string& token, int64_t call_timeout_ms)> dial;
   bool json = false;  // -o json
@@ -55,11 +57,14 @@ class VerbBuilder {
   virtual void Flag(const std::string& names, bool* into, const std::string& help) = 0;
   virtual void Option(const std::string& names, std::string* into, const std::string& value, const std::string& help) = 0;
   virtual void Option(const std::string& names, int64_t* into, const std::string& value, const std::string& help) = 0;
+  // For a number whose every value means something: nullopt where the option is absent.
+  virtual void Option(const std::string& names, std::optional<int64_t>* into, const std::string& value, const std::string& help) = 0;
   virtual void Options(const std::string& names, std::vector<std::string>* into, const std::string& value, const std::string& help) = 0;  // may be repeated
   virtual void Positional(const std::string& name, std::string* into, const std::string& help, bool required) = 0;
   virtual void Positionals(const std::string& name, std::vector<std::string>* into, const std::string& help, bool required) = 0;
-  virtual void Rest(const std::string& name, std::vector<std::string>* into, const std::string& help) = 0;  // what follows `--`
-  virtual void Output() = 0;                                                                                // -o table|json, into Context::json
+  virtual void Files(const std::string& name, std::vector<std::string>* into, const std::string& help) = 0;  // at least one; names of files may hold any bytes
+  virtual void Rest(const std::string& name, std::vector<std::string>* into, const std::string& help) = 0;   // what follows `--`
+  virtual void Output() = 0;                                                                                 // -o table|json, into Context::json
 };
 
 class Verb {
@@ -68,6 +73,8 @@ class Verb {
   virtual std::string Name() const = 0;
   virtual std::string Summary() const = 0;
   virtual std::vector<std::string> Aliases() const { return {}; }
+  // What to say to somebody who gave a verb without Rest a command after `--`.
+  virtual std::string WhereCommandsGo() const { return ""; }
   // Command lines with what they do: {"spillway submit train.yaml", "submit one job"}.
   virtual std::vector<std::pair<std::string, std::string>> Examples() const = 0;
   virtual void Define(VerbBuilder& builder) = 0;

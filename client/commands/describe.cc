@@ -1,6 +1,8 @@
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/attempt_words.h"
 #include "base/text.h"
@@ -74,13 +76,27 @@ std::string Timeline(const v1::Task& task, const Context& context) {
   if (task.attempts_total() > task.attempts_size()) absl::StrAppend(&text, "the newest ", task.attempts_size(), " of ", task.attempts_total(), " attempts\n");
   absl::StrAppend(&text, table.Render(context.colours));
   const v1::Attempt& last = task.attempts(task.attempts_size() - 1);
-  if (last.state() != v1::ENDED && !last.placement_reason().empty()) absl::StrAppend(&text, "there because: ", Printable(last.placement_reason(), 400), "\n");
+  if (last.state() != v1::ENDED && !last.placement_reason().empty()) absl::StrAppend(&text, "  there because: ", Printable(last.placement_reason(), 400), "\n");
   return text;
+}
+
+// As one would type it: what a shell would take apart or change is quoted.
+template <typename Words>
+std::string ShellQuoted(const Words& words) {
+  std::string out;
+  for (const std::string& word : words) {
+    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+      return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::string_view("_@%+=:,./-").find(c) != absl::string_view::npos;
+    });
+    absl::StrAppend(&out, out.empty() ? "" : " ", plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'"));
+  }
+  return out;
 }
 
 std::string DescribeJob(const v1::Job& job, const Context& context) {
   const int64_t now_ms = context.clock->NowUtcMs();
   std::string out = absl::StrCat("job ", job.job_id(), "  ", Printable(job.name()), "  ", context.Painted(job.state(), ColourOfState(job.state())), "\n");
+  if (job.has_spec() && job.spec().command_size() > 0) Line(&out, "command", Printable(ShellQuoted(job.spec().command()), 2000));
   Line(&out, "uid", job.uid());
   Line(&out, "owner", Printable(job.owner()));
   Line(&out, "priority", absl::StrCat(job.priority()));

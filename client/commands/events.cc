@@ -18,10 +18,11 @@ class Events final : public Verb {
   void Define(VerbBuilder& builder) override {
     builder.Positional("JOB", &job_, "only this job", false);
     builder.Flag("-f,--follow", &follow_, "go on until interrupted");
-    builder.Option("--after", &after_, "SEQ", "only events after this number");
+    builder.Option("--after", &after_, "SEQ", "only events after this number; 0: from the first that is kept");
     builder.Output();
   }
   int Run(Context& context) override {
+    if (after_.value_or(0) < 0) return context.Fail(absl::InvalidArgumentError(absl::StrCat("--after: ", *after_, " is not a number from 0")));
     ASSIGN_OR_FAIL(context, Api* const api, context.connect());
     v1::WatchRequest request;
     request.set_follow(follow_);
@@ -30,7 +31,8 @@ class Events final : public Verb {
       request.set_job_id(task.job);
     }
     // All that is kept, except that following everything begins now.
-    request.set_after_seq(after_ > 0 ? after_ : follow_ && job_.empty() ? 0 : -1);
+    const bool from_now = !after_.has_value() && follow_ && job_.empty();
+    request.set_after_seq(from_now ? 0 : after_.value_or(0) > 0 ? *after_ : -1);
     for (;;) {
       const absl::Status status = api->Watch(request, 0, [&](const v1::Event& event) {
         Print(context, event);
@@ -60,7 +62,7 @@ class Events final : public Verb {
 
   std::string job_;
   bool follow_ = false;
-  int64_t after_ = 0;
+  std::optional<int64_t> after_;
 };
 
 }  // namespace

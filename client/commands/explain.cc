@@ -27,7 +27,10 @@ class Explain final : public Verb {
     ASSIGN_OR_FAIL(context, const v1::ExplainResponse response, api->Explain(request));
     if (context.json) return context.PrintJson(response);
     const std::string state(spillway::Name(static_cast<TaskState>(response.state())));
-    *context.out << task.task().ToString() << "  " << context.Painted(state, ColourOfState(state)) << "  " << Printable(response.summary(), 400) << '\n';
+    *context.out << task.task().ToString() << "  " << context.Painted(state, ColourOfState(state));
+    // The summary is the first reason's sentence: once is enough.
+    const bool said = response.reasons_size() > 0 && response.reasons(0).message() == response.summary();
+    *context.out << (said || response.summary().empty() ? "" : absl::StrCat("  ", Printable(response.summary(), 400))) << '\n';
     for (const v1::Reason& reason : response.reasons()) {
       *context.out << "  " << Printable(reason.code(), 60) << ": " << Printable(reason.message(), 600) << '\n';
       if (!reason.unblocks().empty()) *context.out << "      would help: " << Printable(reason.unblocks(), 600) << '\n';

@@ -56,6 +56,7 @@ class Drain final : public Verb {
     request.set_node(node_);
     if (!grace_.empty()) {
       ASSIGN_OR_FAIL(context, const int64_t grace_ms, ParseDurationMs(grace_));
+      if (grace_ms == 0) return context.Fail(absl::InvalidArgumentError("--grace 0: without grace there is no checkpoint; 1ms is the least"));
       request.set_grace_ms(grace_ms);
     }
     ASSIGN_OR_FAIL(context, Api* const api, context.connect());

@@ -62,7 +62,7 @@ class Report final : public Verb {
   absl::StatusOr<std::string> Message() const {
     nlohmann::json json;
     if (what_ == "completed") {
-      if (step_ >= 0 || total_ >= 0 || !metrics_.empty()) return absl::InvalidArgumentError("`report completed` takes no options");
+      if (step_ || total_ || !metrics_.empty()) return absl::InvalidArgumentError("`report completed` takes no options");
       json["type"] = "completed";
       return json.dump();
     }
@@ -71,11 +71,11 @@ class Report final : public Verb {
       return absl::InvalidArgumentError(absl::StrCat("`report ", Printable(what_, 40), "`: expected progress or completed",
                                                      nearest.empty() ? "" : absl::StrCat(", did you mean `", nearest, "`?")));
     }
-    if (step_ < 0) return absl::InvalidArgumentError("`report progress` needs --step N, from 0");
-    if (total_ == 0 || total_ < -1) return absl::InvalidArgumentError("--total is a number from 1");
+    if (!step_ || *step_ < 0) return absl::InvalidArgumentError("`report progress` needs --step N, from 0");
+    if (total_.value_or(1) < 1) return absl::InvalidArgumentError("--total is a number from 1");
     json["type"] = "progress";
-    json["step"] = step_;
-    if (total_ > 0) json["total"] = total_;
+    json["step"] = *step_;
+    if (total_) json["total"] = *total_;
     if (metrics_.size() > limits::kMetricsPerProgressMax)
       return absl::InvalidArgumentError(absl::StrCat("more than ", limits::kMetricsPerProgressMax, " metrics"));
     for (const std::string& metric : metrics_) {
@@ -93,7 +93,7 @@ class Report final : public Verb {
   }
 
   std::string what_;
-  int64_t step_ = -1, total_ = -1;
+  std::optional<int64_t> step_, total_;
   std::vector<std::string> metrics_;
 };
 

@@ -35,9 +35,13 @@ class RunCommand final : public Verb {
     builder.Output();
   }
   int Run(Context& context) override {
-    ASSIGN_OR_FAIL(context, const JobFile job, MakeJob(context));
+    const auto made = MakeJob(context);
+    if (!made.ok()) return NothingSubmitted(context, context.Fail(made.status()));
+    const JobFile& job = *made;
     ASSIGN_OR_FAIL(context, Api* const api, context.connect());
-    ASSIGN_OR_FAIL(context, const v1::SubmitResponse response, SubmitJobs(*api, {job}, ""));
+    const auto submitted = SubmitJobs(*api, {job}, "");
+    if (!submitted.ok()) return NothingSubmitted(context, context.Fail(submitted.status()));
+    const v1::SubmitResponse& response = *submitted;
     for (const std::string& warning : response.warnings())
       *context.err << context.Painted("warning: ", Colour::kYellow) << Printable(NameTheJob(warning, {job}), 400) << '\n';
     const JobId id = response.job_ids(0);
@@ -67,16 +71,16 @@ class RunCommand final : public Verb {
     if (!name_.empty()) spec.set_name(name_);
     if (!cpus_.empty()) RETURN_IF_ERROR(set("--cpus", "resources.cpus=" + cpus_));
     if (!memory_.empty()) RETURN_IF_ERROR(set("--memory", "resources.memory=" + memory_));
-    if (!gpus_.empty()) {
-      const size_t colon = gpus_.rfind(':');
-      if (colon != std::string::npos) RETURN_IF_ERROR(set("--gpus", "resources.gpu.model=" + gpus_.substr(0, colon)));
-      RETURN_IF_ERROR(set("--gpus", "resources.gpu.count=" + gpus_.substr(colon == std::string::npos ? 0 : colon + 1)));
-    }
+    if (!gpus_.empty()) RETURN_IF_ERROR(set("--gpus", "resources.gpu=" + gpus_));
     std::string markets;
     for (const std::string& market : markets_) absl::StrAppend(&markets, markets.empty() ? "" : ", ", market);
     if (!markets.empty()) RETURN_IF_ERROR(set("--market", absl::StrCat("placement.markets=[", markets, "]")));
     for (const std::string& variable : env_) {
       const size_t equals = variable.find('=');
+      if (equals == std::string::npos && !context.environment_has(variable.c_str())) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--env ", Printable(variable, 60), ": no such variable is set here; write ", Printable(variable, 60), "=VALUE, or export it first"));
+      }
       (*spec.mutable_env())[variable.substr(0, equals)] = equals == std::string::npos ? context.environment(variable.c_str()) : variable.substr(equals + 1);
     }
     if (workdir_ != "none") spec.set_workdir(AbsolutePath(workdir_.empty() ? "." : ExpandHome(workdir_)));

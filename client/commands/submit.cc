@@ -17,8 +17,9 @@ class Submit final : public Verb {
             {"spillway submit --request-id nightly-2026-12-24 train.yaml", "submitting again with this id makes no second job"},
             {"spillway submit -", "read the job from standard input"}};
   }
+  std::string WhereCommandsGo() const override { return "`submit` takes job files; a command goes to `spillway run --detach -- COMMAND...`"; }
   void Define(VerbBuilder& builder) override {
-    builder.Positionals("JOB.yaml", &files_, "job files; - is standard input", true);
+    builder.Files("JOB.yaml", &files_, "job files; - is standard input");
     builder.Flag("--wait", &wait_, "wait until every job has ended");
     builder.Option("--request-id", &request_id_, "ID", "your own name for this submission: the same one within 24 h gives the first answer again");
     builder.Options("--set", &settings_, "KEY=VALUE", "one key of every file, such as resources.gpu.count=2");
@@ -36,9 +37,11 @@ class Submit final : public Verb {
         refused.Update(job.status());
       }
     }
-    if (!refused.ok()) return ExitCodeOf(refused);
+    if (!refused.ok()) return NothingSubmitted(context, ExitCodeOf(refused));
     ASSIGN_OR_FAIL(context, Api* const api, context.connect());
-    ASSIGN_OR_FAIL(context, const v1::SubmitResponse response, SubmitJobs(*api, jobs, request_id_));
+    auto submitted = SubmitJobs(*api, jobs, request_id_);
+    if (!submitted.ok()) return NothingSubmitted(context, context.Fail(submitted.status()));
+    const v1::SubmitResponse response = *std::move(submitted);
     for (const std::string& warning : response.warnings())
       *context.err << context.Painted("warning: ", Colour::kYellow) << Printable(NameTheJob(warning, jobs), 400) << '\n';
     if (context.json) {

@@ -1,7 +1,9 @@
 // Words, help, usage errors and exit codes: what every verb shares.
 #include "client/cli.h"
 
+#include <algorithm>
 #include <fstream>
+#include <map>
 
 #include "base/files.h"
 #include "base/status_matchers.h"
@@ -59,6 +61,11 @@ TEST(Cli, UnknownVerbsAreNamedWithTheNearest) {
   Cli cli;
   EXPECT_EQ(cli.Run({"sumbit", "x"}), 2);
   EXPECT_EQ(cli.err, "spillway: unknown verb `sumbit`, did you mean `submit`?\nsee `spillway --help`\n");
+  for (const auto& [theirs, ours] :
+       std::map<std::string, std::string>{{"list", "queue"}, {"ls", "queue"}, {"scancel", "cancel"}, {"sbatch", "submit"}, {"stop", "down"}}) {
+    EXPECT_EQ(cli.Run({theirs}), 2);
+    EXPECT_THAT(cli.err, HasSubstr("did you mean `" + ours + "`?")) << "what other tools call it";
+  }
   EXPECT_EQ(cli.Run({"xyzzyplugh"}), 2);
   EXPECT_THAT(cli.err, StartsWith("spillway: unknown verb `xyzzyplugh`\n"));
 }
@@ -89,6 +96,63 @@ TEST(Cli, UsageErrorsNameTheVerb) {
   EXPECT_EQ(cli.Run({"queue", "--limit", "many"}), 2);
   EXPECT_EQ(cli.Run({"--server"}), 2);
   EXPECT_THAT(cli.api.calls, IsEmpty());
+}
+
+// `--name "$UNSET"` in a script is not the same as leaving the option out; nobody guesses which was meant.
+TEST(Cli, AnEmptyValueIsRefusedByName) {
+  const std::vector<std::vector<std::string>> lines = {{"submit", "--request-id", "", "x.yaml"},
+                                                       {"submit", "--set", "", "x.yaml"},
+                                                       {"run", "--name", "", "x"},
+                                                       {"run", "--gpus", "", "x"},
+                                                       {"run", "--env", "", "x"},
+                                                       {"queue", "--name", ""},
+                                                       {"wait", "5", "--timeout", ""},
+                                                       {"cancel", "5", "--reason", ""},
+                                                       {"preempt", "5", "--grace", ""},
+                                                       {"drain", "n1", "--grace", ""},
+                                                       {"logs", "5", "--attempt", ""},
+                                                       {"offers", "--provider", ""},
+                                                       {"cost", "report", "--from", ""},
+                                                       {"up", "--resources", ""},
+                                                       {"queue", "--server", ""}};
+  for (const std::vector<std::string>& line : lines) {
+    Cli cli;
+    EXPECT_EQ(cli.Run(line), 2) << line[0];
+    const auto option = std::find_if(line.begin(), line.end(), [](const std::string& word) { return word.starts_with("--"); });
+    EXPECT_THAT(cli.err, StartsWith("spillway: " + *option + ": the value is empty; leave it out instead\n")) << line[0];
+    EXPECT_THAT(cli.api.calls, IsEmpty());
+    // The other way to write it: the next word must not become the value.
+    std::vector<std::string> attached = line;
+    auto at = attached.begin() + (option - line.begin());
+    *at += "=";
+    attached.erase(at + 1);
+    EXPECT_EQ(cli.Run(attached), 2) << line[0];
+    EXPECT_THAT(cli.err, HasSubstr(*option + ": the value is empty"));
+  }
+  Cli cli;
+  EXPECT_EQ(cli.Run({"describe", ""}), 2);
+  EXPECT_EQ(cli.Run({"cordon", ""}), 2);
+  EXPECT_THAT(cli.err, HasSubstr("NODE: the value is empty"));
+}
+
+// Messages carry UTF-8; what is not is named instead of failing on the wire.
+TEST(Cli, TextThatIsNotUtf8IsRefusedByTheNameOfItsArgument) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> lines = {{{"cancel", "5", "--reason", "caf\xe9"}, "--reason: `caf\\xe9`"},
+                                                                               {{"run", "--name", "\xff", "x"}, "--name: `\\xff`"},
+                                                                               {{"run", "--env", "A=\xff", "x"}, "--env: `A=\\xff`"},
+                                                                               {{"run", "--", "echo", "caf\xe9"}, "COMMAND... word 2: `caf\\xe9`"},
+                                                                               {{"run", "caf\xe9"}, "COMMAND: `caf\\xe9`"},
+                                                                               {{"queue", "--name", "\xff"}, "--name: `\\xff`"},
+                                                                               {{"describe", "\xff"}, "JOB|node: `\\xff`"},
+                                                                               {{"cordon", "n\xff"}, "NODE: `n\\xff`"},
+                                                                               {{"offers", "--provider", "\xff"}, "--provider: `\\xff`"},
+                                                                               {{"submit", "--request-id", "\xff", "x.yaml"}, "--request-id: `\\xff`"}};
+  for (const auto& [line, words] : lines) {
+    Cli cli;
+    EXPECT_EQ(cli.Run(line), 2) << words;
+    EXPECT_THAT(cli.err, StartsWith("spillway: " + words + " is not UTF-8 text\n"));
+    EXPECT_THAT(cli.api.calls, IsEmpty());
+  }
 }
 
 TEST(Cli, GlobalOptionsStandBeforeOrAfterTheVerb) {

@@ -127,6 +127,7 @@ class Cli {
     context.clock = &clock;
     context.sleep_ms = [this](int64_t ms) { clock.AdvanceMs(ms); };
     context.environment = [this](const char* name) { return environment.contains(name) ? environment[name] : std::string(); };
+    context.environment_has = [this](const char* name) { return environment.contains(name); };
     context.home = "/nowhere";
     context.connect = [this]() -> absl::StatusOr<Api*> {
       if (!connect_error.ok()) return connect_error;

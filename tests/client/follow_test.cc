@@ -127,6 +127,9 @@ TEST(Follow, Events) {
   EXPECT_THAT(cli.out, HasSubstr("{\"seq\":\"7\","));
   EXPECT_EQ(cli.Run({"events", "--after", "6"}), 0);
   EXPECT_EQ(cli.api.calls.back(), "Watch after_seq: 6");
+  EXPECT_EQ(cli.Run({"events", "-f", "--after", "0"}), 0);
+  EXPECT_EQ(cli.api.calls.back(), "Watch after_seq: -1 follow: true") << "from the first that is kept, which is not: from now on";
+  EXPECT_EQ(cli.Run({"events", "--after", "-3"}), 2);
 }
 
 }  // namespace

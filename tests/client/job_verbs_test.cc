@@ -101,11 +101,12 @@ TEST(Describe, ShowsTheTimelineTheLossAndTheCheckpoint) {
   job.set_owner("user");
   job.set_reserved_micros(400'000);
   job.mutable_spec()->set_name("bert");
-  job.mutable_spec()->add_command("./train");
+  for (const char* word : {"./train", "--prompt", "it's \"new\"", "--lr", "3e-4"}) job.mutable_spec()->add_command(word);
   cli.api.jobs[5] = job;
   EXPECT_EQ(cli.Run({"describe", "5"}), 0);
   EXPECT_EQ(cli.out,
             "job 5  bert  ACTIVE\n"
+            "  command     ./train --prompt 'it'\\''s \"new\"' --lr 3e-4\n"
             "  uid         0000-1\n"
             "  owner       user\n"
             "  priority    50\n"
@@ -117,11 +118,11 @@ TEST(Describe, ShowsTheTimelineTheLossAndTheCheckpoint) {
             "TRY  NODE     MARKET    OFFERED                 RAN  STEPS    END                    SAVED  LOST  DETAIL\n"
             " @1  cloud-1  spot      2025-06-15 14:58:20Z  5m00s  0-355    PREEMPTED by provider    340    15  notice of 2m\n"
             " @2  gpu-1    reserved  2025-06-15 15:05:00Z  1m30s  340-500  RUNNING\n"
-            "there because: the only reserved node that fits\n"
+            "  there because: the only reserved node that fits\n"
             "\n"
             "job file\n"
             "  name: bert\n"
-            "  command: [./train]\n");
+            "  command: [./train, \"--prompt\", \"it's \\\"new\\\"\", \"--lr\", 3e-4]\n");
   EXPECT_EQ(cli.Run({"describe", "bert", "-o", "json"}), 0);
   EXPECT_THAT(cli.out, HasSubstr("\"end_cause\": \"PREEMPTED\""));
   EXPECT_EQ(cli.Run({"describe", "99"}), 3);
@@ -163,6 +164,9 @@ TEST(Explain, ShowsReasonsAndWhatWouldHelp) {
   EXPECT_EQ(cli.Run({"explain", "5.2"}), 0);
   EXPECT_EQ(cli.out, "5.2  QUEUED  no node fits\n  NO_NODE_FITS: needs 8 GPUs; the largest node has 4\n      would help: resources.gpu.count: 4\n");
   EXPECT_THAT(cli.api.calls, ElementsAre("Explain job_id: 5 task_index: 2"));
+  cli.api.explain.set_summary("needs 8 GPUs; the largest node has 4");
+  EXPECT_EQ(cli.Run({"explain", "5.2"}), 0);
+  EXPECT_EQ(cli.out, "5.2  QUEUED\n  NO_NODE_FITS: needs 8 GPUs; the largest node has 4\n      would help: resources.gpu.count: 4\n") << "said once";
 }
 
 TEST(Cancel, OneNowAndManyWithFailures) {

@@ -12,6 +12,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+constexpr char kNothing[] = "spillway: nothing was submitted; `last` still means an earlier job\n";
+
 class SubmitTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -48,7 +50,7 @@ TEST_F(SubmitTest, SettingsAndRequestId) {
   EXPECT_EQ(cli_.api.submitted.specs(0).env().at("SEED"), "7");
   EXPECT_EQ(cli_.api.submitted.request_id(), "nightly");
   EXPECT_EQ(cli_.Run({"submit", "--set", "resources.gpu.cont=4", file}), 2);
-  EXPECT_EQ(cli_.err, "spillway: --set: resources.gpu.cont: unknown key, did you mean `count`?\n");
+  EXPECT_EQ(cli_.err, std::string("spillway: --set: resources.gpu.cont: unknown key, did you mean `count`?\n") + kNothing);
 }
 
 TEST_F(SubmitTest, ReadsStandardInput) {
@@ -65,14 +67,18 @@ TEST_F(SubmitTest, EveryErrorOfEveryFileIsToldAndNothingIsSubmitted) {
   EXPECT_EQ(cli_.Run({"submit", good, one, two}), 2);
   EXPECT_EQ(cli_.err, "spillway: " + one + ":4: resources.gpu.cont: unknown key, did you mean `count`?\n" + "spillway: " + one +
                           ":5: priority: expected a whole number, got `high`\n" + "spillway: " + two +
-                          ":3: resources.nodes: gangs are not built yet: only 1 node\n");
+                          ":3: resources.nodes: gangs are not built yet: only 1 node\n" + kNothing);
   EXPECT_THAT(cli_.api.calls, IsEmpty());
   EXPECT_THAT(cli_.out, IsEmpty());
 }
 
 TEST_F(SubmitTest, AMissingFileIsAnInvalidInput) {
   EXPECT_EQ(cli_.Run({"submit", "/nowhere/x.yaml"}), 2);
-  EXPECT_EQ(cli_.err, "spillway: /nowhere/x.yaml: there is no such file\n");
+  EXPECT_EQ(cli_.err, std::string("spillway: /nowhere/x.yaml: there is no such file\n") + kNothing);
+  EXPECT_EQ(cli_.Run({"submit", "/nowhere/train.sh"}), 2);
+  EXPECT_THAT(cli_.err, HasSubstr("there is no such file; a command goes to `spillway run -- COMMAND...`"));
+  EXPECT_EQ(cli_.Run({"submit", "--", "./train"}), 2);
+  EXPECT_THAT(cli_.err, HasSubstr("`submit` takes job files; a command goes to `spillway run --detach -- COMMAND...`"));
 }
 
 TEST_F(SubmitTest, TheSchedulersObjectionsAreBroughtToTheirLines) {
@@ -89,16 +95,25 @@ TEST_F(SubmitTest, TheSchedulersObjectionsAreBroughtToTheirLines) {
   AttachViolations(violations, &status);
   cli_.api.fail["Submit"] = status;
   EXPECT_EQ(cli_.Run({"submit", one, two}), 2);
-  EXPECT_EQ(cli_.err, "spillway: " + one + ":3: resources.memory: more than any node has\nspillway: " + two + ":3: env.A: is odd\n");
+  EXPECT_EQ(cli_.err, "spillway: " + one + ":3: resources.memory: more than any node has\nspillway: " + two + ":3: env.A: is odd\n" + kNothing);
 }
 
 TEST_F(SubmitTest, ARefusalOfOneJobNamesItsFile) {
   const std::string one = File("one.yaml", "command: [x]\n"), two = File("two.yaml", "command: [x]\n");
   cli_.api.fail["Submit"] = absl::FailedPreconditionError("jobs[1] never fits: needs 9 GPUs");
   EXPECT_EQ(cli_.Run({"submit", one, two}), 4);
-  EXPECT_EQ(cli_.err, "spillway: " + two + " never fits: needs 9 GPUs\n");
+  EXPECT_EQ(cli_.err, "spillway: " + two + ": the job never fits: needs 9 GPUs\n" + kNothing);
   EXPECT_EQ(cli_.Run({"run", "--detach", "--name", "n", "echo"}), 4);
-  EXPECT_EQ(cli_.err, "spillway: jobs[1] never fits: needs 9 GPUs\n") << "there is no such job here";
+  EXPECT_EQ(cli_.err, std::string("spillway: jobs[1] never fits: needs 9 GPUs\n") + kNothing) << "there is no such job here";
+  cli_.api.fail["Submit"] = absl::InvalidArgumentError("jobs[0] never fits: needs 9 GPUs");
+  EXPECT_EQ(cli_.Run({"run", "--detach", "true"}), 2);
+  EXPECT_EQ(cli_.err, std::string("spillway: the job `true` never fits: needs 9 GPUs\n") + kNothing);
+}
+
+TEST_F(SubmitTest, OfASchedulerThatDoesNotAnswerNothingIsSaidAboutWhatItDid) {
+  cli_.api.fail["Submit"] = absl::UnavailableError("gone");
+  EXPECT_EQ(cli_.Run({"submit", File("a.yaml", "command: [x]\n")}), 5);
+  EXPECT_EQ(cli_.err, "spillway: gone\n");
 }
 
 TEST_F(SubmitTest, JsonAndRepeatsAndWarnings) {
@@ -147,6 +162,22 @@ TEST_F(SubmitTest, RunMakesAJobFromFlags) {
   EXPECT_EQ(spec.checkpoint().grace_ms(), 5000);
 }
 
+TEST_F(SubmitTest, AVariableThatIsSetToNothingIsTakenSo) {
+  cli_.environment["EMPTY"] = "";
+  EXPECT_EQ(cli_.Run({"run", "--detach", "--env", "EMPTY", "--", "x"}), 0) << cli_.err;
+  ASSERT_TRUE(cli_.api.submitted.specs(0).env().contains("EMPTY"));
+  EXPECT_EQ(cli_.api.submitted.specs(0).env().at("EMPTY"), "");
+}
+
+TEST_F(SubmitTest, AFolderWhoseNameIsNotUtf8IsNamedAndAFileOfThatNameIsRead) {
+  ASSERT_OK(MakeDirectories(JoinPath(folder_, "caf\xe9")));
+  const std::string file = File("caf\xe9/\xff.yaml", "command: [x]\nworkdir: .\n");
+  EXPECT_EQ(cli_.Run({"submit", file}), 2);
+  EXPECT_THAT(cli_.err, HasSubstr("caf\\xe9/\\xff.yaml:2: workdir: `"));
+  EXPECT_THAT(cli_.err, HasSubstr("is not UTF-8 text"));
+  EXPECT_EQ(cli_.Run({"submit", File("caf\xe9/\xff.yaml", "command: [x]\n")}), 0) << cli_.err;
+}
+
 TEST_F(SubmitTest, RunRefusesBadFlagsByName) {
   EXPECT_EQ(cli_.Run({"run", "--detach"}), 2);
   EXPECT_THAT(cli_.err, HasSubstr("no command: write it after --"));
@@ -157,6 +188,13 @@ TEST_F(SubmitTest, RunRefusesBadFlagsByName) {
   EXPECT_EQ(cli_.Run({"run", "--env", "SPILLWAY_X=1", "--", "x"}), 2);
   EXPECT_THAT(cli_.err, HasSubstr("env.SPILLWAY_X: names beginning with SPILLWAY_ are set by the scheduler"));
   EXPECT_EQ(cli_.Run({"run", "-o", "json", "--", "x"}), 2);
+  EXPECT_EQ(cli_.Run({"run", "--env", "NO_SUCH", "--", "x"}), 2);
+  EXPECT_THAT(cli_.err, HasSubstr("--env NO_SUCH: no such variable is set here; write NO_SUCH=VALUE, or export it first"));
+  EXPECT_EQ(cli_.Run({"run", "--gpus", "H100", "--", "x"}), 2);
+  EXPECT_THAT(cli_.err, HasSubstr("--gpus: resources.gpu: expected N or MODEL:N, such as 1 or H100:8"));
+  cli_.environment["LATIN"] = "caf\xe9";
+  EXPECT_EQ(cli_.Run({"run", "--env", "LATIN", "--", "x"}), 2);
+  EXPECT_THAT(cli_.err, HasSubstr("env.LATIN: `caf\\xe9` is not UTF-8 text"));
   EXPECT_THAT(cli_.api.calls, IsEmpty());
 }
 

@@ -145,6 +145,38 @@ class Refusals(ClusterTest):
         finally:
             os.chmod(path, 0o600)
 
+    def test_words_that_cannot_be_meant(self):
+        path = self.cluster.path("fine.yaml")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write("name: fine\ncommand: ['true']\n")
+        latin = "caf\udce9"  # a byte that is no UTF-8
+        for words, said in (
+                (("run", "--", "echo", latin), "COMMAND... word 2: `caf\\xe9` is not UTF-8 text"),
+                (("run", "--env", "A=" + latin, "--", "true"), "--env: `A=caf\\xe9` is not UTF-8 text"),
+                (("run", "--env", "NO_SUCH_VARIABLE", "--", "true"), "--env NO_SUCH_VARIABLE: no such variable is set here"),
+                (("run", "--gpus", "H100", "--", "true"), "expected N or MODEL:N"),
+                (("run", "--gpus", "H100:64", "--", "true"), "the job `true` never fits: "),
+                (("cancel", "1", "--reason", latin), "--reason: `caf\\xe9` is not UTF-8 text"),
+                (("submit", "--request-id", "", path), "--request-id: the value is empty"),
+                (("submit", "--", "./train"), "spillway run --detach -- COMMAND"),
+                (("list",), "did you mean `queue`?"),
+                (("drain", "n1", "--grace", "0"), "--grace 0"),
+                (("cost", "report", "--from", "2026-02-01T00:00:00Z", "--to", "2026-01-01T00:00:00Z"), "is not after --from")):
+            done = self.cluster.cli(*words)
+            self.assertEqual(done.returncode, 2, f"{words}: {done.stdout}{done.stderr}")
+            self.assertIn(said, done.stderr)
+            self.assertNotIn("libprotobuf", done.stderr)
+        self.assertEqual(len(self.cluster.ask("queue", "--all").get("jobs", [])), self.before, "nothing may be half-applied")
+
+    def test_a_refused_submission_says_that_last_is_an_earlier_job(self):
+        self.refused("name: a\ncommand: ['true']\nresources: {accelerators: 2}\n", 2, "bad.yaml:3", "did you mean `gpu`?", "nothing was submitted; `last` still means an earlier job")
+        self.refused("name: a\ncommand: ['true']\nresources: {gpu: 'H100:64'}\n", 2, "bad.yaml: the job never fits", "`last` still means an earlier job")
+
+    def test_without_a_price_the_bill_says_so(self):
+        job = self.cluster.submit("name: unpriced\ncommand: ['true']\n")
+        self.cluster.wait_state(job)
+        self.assertIn("no price declared", self.cluster.ok("cost", "report"))
+
     def test_a_verb_that_is_not_built(self):
         done = self.cluster.cli("sweep", "create")
         self.assertEqual(done.returncode, 2)
