@@ -35,15 +35,18 @@ absl::Status MakeToken(const std::string& path) {
   return WriteFileDurably(path, NewToken() + "\n", 0600);
 }
 
-absl::Status MakeConfig(const HomePaths& paths, int64_t port) {
-  if (!PathExists(paths.config)) return WriteFileDurably(paths.config, DefaultConfig(port), 0600);
-  if (port == 0) return absl::OkStatus();
+absl::StatusOr<bool> MakeConfig(const HomePaths& paths, std::optional<int64_t> port) {
+  if (!PathExists(paths.config)) {
+    RETURN_IF_ERROR(WriteFileDurably(paths.config, DefaultConfig(port), 0600));
+    return true;
+  }
+  if (!port.has_value()) return false;
   ASSIGN_OR_RETURN(const std::string text, ReadFile(paths.config));
   v1::ServerConfig config;
   RETURN_IF_ERROR(spec::BindYaml(text, paths.config, &config).status());
   const std::string listen = config.listen().user().empty() ? kDefaultServer : config.listen().user();
-  if (absl::EndsWith(listen, absl::StrCat(":", port))) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("--port ", port, ": ", paths.config, " exists and says ", Printable(listen, 60),
+  if (absl::EndsWith(listen, absl::StrCat(":", *port))) return false;
+  return absl::FailedPreconditionError(absl::StrCat("--port ", *port, ": ", paths.config, " exists and says ", Printable(listen, 60),
                                                     "; change `listen.user` there (`worker` and `http` too where those are taken), or leave out --port"));
 }
 
@@ -65,12 +68,12 @@ std::string HomePaths::WorkerPid(const std::string& node) const { return JoinPat
 std::string HomePaths::WorkerLog(const std::string& node) const { return JoinPath(home, absl::StrCat("run/worker-", node, ".log")); }
 std::string HomePaths::SupervisorPid(const std::string& node) const { return JoinPath(NodeHome(node), "supervisor.pid"); }
 
-std::string DefaultConfig(int64_t port) {
+std::string DefaultConfig(std::optional<int64_t> port) {
   std::string text = "# Configuration of spillwayd. Unknown keys are refused. Durations: 90s, 2h30m. Sizes: 24GB. Money: 3.50.\n\n";
-  if (port == 0) {
+  if (!port.has_value()) {
     absl::StrAppend(&text, "# listen: {user: \"127.0.0.1:7070\", worker: \"127.0.0.1:7071\", http: \"127.0.0.1:7080\"}\n");
   } else {
-    absl::StrAppend(&text, "# Port 0 takes a free one; run/*.port tells which.\nlisten: {user: \"127.0.0.1:", port,
+    absl::StrAppend(&text, "# Port 0 takes a free one; run/*.port tells which.\nlisten: {user: \"127.0.0.1:", *port,
                     "\", worker: \"127.0.0.1:0\", http: \"127.0.0.1:0\"}\n");
   }
   absl::StrAppend(&text,
@@ -82,11 +85,11 @@ std::string DefaultConfig(int64_t port) {
                   "# providers:\n"
                   "#   - {name: cloud, kind: playground, url: \"http://127.0.0.1:9000\", token_file: /path/to/token, max_nodes: 10}\n");
   // Something must stand in the file for it to be a document.
-  if (port == 0) absl::StrAppend(&text, "\npolicy: {retry_backoff: 1s}\n");
+  if (!port.has_value()) absl::StrAppend(&text, "\npolicy: {retry_backoff: 1s}\n");
   return text;
 }
 
-absl::Status PrepareHome(const HomePaths& paths, int64_t port) {
+absl::StatusOr<bool> PrepareHome(const HomePaths& paths, std::optional<int64_t> port) {
   for (const char* folder : {"", "run", "tokens", "nodes", "data", "store"}) RETURN_IF_ERROR(MakeFolder(JoinPath(paths.home, folder)));
   RETURN_IF_ERROR(MakeToken(paths.user_token));
   RETURN_IF_ERROR(MakeToken(paths.worker_token));

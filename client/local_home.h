@@ -1,6 +1,7 @@
 // What SPILLWAY_HOME holds before anything runs there: folders, tokens, a first configuration. Made once, never overwritten.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,11 +21,12 @@ struct HomePaths {
   std::string SupervisorPid(const std::string& node) const;
 };
 
-// Creates what is missing: the home and what is in it 0700, tokens 0600 and random. `port` 0 leaves the default; another one is written into a new
-// configuration, and refused with FAILED_PRECONDITION where a configuration exists.
-absl::Status PrepareHome(const HomePaths& paths, int64_t port);
+// Creates what is missing: the home and what is in it 0700, tokens 0600 and random. A `port` (0: any free one, run/user.port then tells which) is
+// written into a new configuration, and refused with FAILED_PRECONDITION where one exists that says another. True when the configuration is new:
+// whoever fails to start with it removes it again, so that the next try is the first one too.
+absl::StatusOr<bool> PrepareHome(const HomePaths& paths, std::optional<int64_t> port);
 
-std::string DefaultConfig(int64_t port);
+std::string DefaultConfig(std::optional<int64_t> port);
 
 // Names of the nodes that have a home, sorted: local-1, local-2.
 std::vector<std::string> LocalNodes(const HomePaths& paths);

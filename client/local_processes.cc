@@ -73,7 +73,36 @@ int64_t SizeOf(const std::string& file) {
   return stat(file.c_str(), &info) == 0 ? info.st_size : 0;
 }
 
-std::optional<LocalProcess> NamedBy(const std::string& pid_file, const std::string& program) {
+// Each program of ours holds one of these open as long as it lives, in the folder that is its home.
+constexpr const char* kLocks[] = {"run/spillwayd.lock", "worker.lock", "supervisor.pid"};
+
+std::string Canonical(const std::string& path) {
+  char resolved[PATH_MAX];
+  return realpath(path.c_str(), resolved) == nullptr ? AbsolutePath(path) : std::string(resolved);
+}
+
+std::string LinkOf(const std::string& path) {
+  char target[PATH_MAX];
+  const ssize_t n = readlink(path.c_str(), target, sizeof(target));
+  return n <= 0 ? "" : std::string(target, static_cast<size_t>(n));
+}
+
+// Whether the process works for `home`; nullopt when nothing says for whom it does.
+std::optional<bool> WorksFor(pid_t pid, const std::string& home) {
+  const std::string wanted = Canonical(home);
+  const std::string open_files = absl::StrCat("/proc/", pid, "/fd");
+  for (const std::string& fd : ListDirectory(open_files).value_or(std::vector<std::string>{})) {
+    const std::string file = LinkOf(JoinPath(open_files, fd));
+    for (const char* lock : kLocks) {
+      if (absl::EndsWith(file, absl::StrCat("/", lock))) return file == JoinPath(wanted, lock);
+    }
+  }
+  const std::string said = ValueOfOption(LocalProcess{pid, 0, 0}, "--home");
+  if (said.empty()) return std::nullopt;
+  return Canonical(said[0] == '/' ? said : JoinPath(LinkOf(absl::StrCat("/proc/", pid, "/cwd")), said)) == wanted;
+}
+
+std::optional<LocalProcess> NamedBy(const std::string& pid_file, const std::string& program, const std::string& home) {
   const auto text = ReadFile(pid_file, 4096);
   if (!text.ok()) return std::nullopt;
   const std::vector<std::string> words = absl::StrSplit(*text, absl::ByAnyChar(" \n\t"), absl::SkipEmpty());
@@ -85,7 +114,7 @@ std::optional<LocalProcess> NamedBy(const std::string& pid_file, const std::stri
   int64_t recorded = 0;
   const bool same =
       words.size() > 1 && absl::SimpleAtoi(words[1], &recorded) ? recorded == *ticks : HoldsLock(process.pid, pid_file) || OlderThanFile(*ticks, pid_file);
-  if (!same || !StillAlive(process) || ProgramOf(process.pid) != program) return std::nullopt;
+  if (!same || !StillAlive(process) || ProgramOf(process.pid) != program || !WorksFor(process.pid, home).value_or(true)) return std::nullopt;
   return process;
 }
 
@@ -97,12 +126,9 @@ std::optional<LocalProcess> StartedFor(const std::string& home, const std::strin
     LocalProcess process;
     if (!absl::SimpleAtoi(name, &process.pid) || ProgramOf(process.pid) != program) continue;
     const auto ticks = ProcessStartTicks(process.pid);
-    const auto command = ReadFile(absl::StrCat("/proc/", process.pid, "/cmdline"));
-    if (!ticks.ok() || !command.ok()) continue;
+    if (!ticks.ok()) continue;
     process.start_ticks = *ticks;
-    const std::vector<std::string> words = absl::StrSplit(*command, '\0');
-    const auto option = std::find(words.begin(), words.end(), "--home");
-    if (option != words.end() && option + 1 != words.end() && *(option + 1) == home && StillAlive(process)) return process;
+    if (WorksFor(process.pid, home).value_or(false) && StillAlive(process)) return process;
   }
   return std::nullopt;
 }
@@ -110,7 +136,7 @@ std::optional<LocalProcess> StartedFor(const std::string& home, const std::strin
 }  // namespace
 
 std::optional<LocalProcess> FindProcess(const std::string& pid_file, const std::string& program, const std::string& home) {
-  if (const auto named = NamedBy(pid_file, program); named.has_value()) return named;
+  if (const auto named = NamedBy(pid_file, program, home); named.has_value()) return named;
   return StartedFor(home, program);
 }
 
@@ -149,14 +175,27 @@ bool HasArgument(const LocalProcess& process, const std::string& argument) {
 
 std::string ValueOfOption(const LocalProcess& process, const std::string& option) {
   const std::vector<std::string> words = ArgumentsOf(process);
-  const auto found = std::find(words.begin(), words.end(), option);
-  return found == words.end() || found + 1 == words.end() ? "" : *(found + 1);
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == option) return i + 1 < words.size() ? words[i + 1] : "";
+    if (absl::StartsWith(words[i], option + "=")) return words[i].substr(option.size() + 1);
+  }
+  return "";
 }
 
 bool ChangedSinceStart(const LocalProcess& process, const std::string& file) { return WrittenAfterStartMs(process.start_ticks, file).value_or(0) > kDoubtMs; }
 
+bool IsStopped(const LocalProcess& process) {
+  const auto text = ReadFile(absl::StrCat("/proc/", process.pid, "/stat"), 4096);
+  const size_t name_end = text.ok() ? text->rfind(") ") : std::string::npos;
+  if (name_end == std::string::npos || name_end + 2 >= text->size()) return false;
+  const char state = (*text)[name_end + 2];
+  return (state == 'T' || state == 't') && StillAlive(process);
+}
+
 void AskToEnd(const LocalProcess& process) {
-  if (StillAlive(process)) kill(process.pid, SIGTERM);
+  if (!StillAlive(process)) return;
+  kill(process.pid, SIGTERM);
+  if (IsStopped(process)) kill(process.pid, SIGCONT);
 }
 
 void KillNow(const LocalProcess& process) {

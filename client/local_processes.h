@@ -19,9 +19,10 @@ struct LocalProcess {
   int64_t log_from = 0;  // where its own lines begin in its log, when it was started by us
 };
 
-// The living process of `program` for `home`, or nullopt: the one that the pid file names, else, where the file is lost or wrong, one that was started with
-// `--home HOME`. A file with the pid alone (as daemons write it themselves) is believed when the process runs the program, and holds a lock on the file or
-// was started before the file was written.
+// The living process of `program` for `home`, or nullopt: the one that the pid file names, else, where the file is lost or wrong, one that holds the home's
+// lock or was started with `--home HOME`. One that holds the lock of another home, or was started with it, is never taken, whatever the file says: a home
+// that was copied has the pid files of the first. A file with the pid alone (as daemons write it themselves) is believed when the process runs the program,
+// and holds a lock on the file or was started before the file was written.
 std::optional<LocalProcess> FindProcess(const std::string& pid_file, const std::string& program, const std::string& home);
 
 // Starts `program` (a sibling of this executable) detached, its output appended to `log_file`, and writes the pid file ("": the program does it itself).
@@ -33,12 +34,13 @@ absl::StatusOr<LocalProcess> StartProcess(const std::string& program, const std:
 absl::Status WritePidFile(const std::string& pid_file, const LocalProcess& process);
 
 bool StillAlive(const LocalProcess& process);
+bool IsStopped(const LocalProcess& process);                                 // by SIGSTOP, a terminal or a debugger: alive, and answers nobody
 bool HasArgument(const LocalProcess& process, const std::string& argument);  // among those it was started with
 // What follows `option` among them: `--resources` -> "cpus=2"; "" where the option is absent.
 std::string ValueOfOption(const LocalProcess& process, const std::string& option);
 // The file was written after the process had started, beyond the doubt of two wall-clock readings.
 bool ChangedSinceStart(const LocalProcess& process, const std::string& file);
-void AskToEnd(const LocalProcess& process);  // SIGTERM
+void AskToEnd(const LocalProcess& process);  // SIGTERM; one that is stopped is let go on, to hear it
 void KillNow(const LocalProcess& process);   // SIGKILL
 
 // The last lines of a log from byte `from` on, for an error message: what an earlier life wrote says nothing about this one.

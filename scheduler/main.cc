@@ -120,7 +120,9 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
   const int worker_port_before = PortBefore(home, "worker"), user_port_before = PortBefore(home, "user");
   ForgetEarlierLife(home);
   // At once, whoever comes next must find who holds the home, however long the start takes; but never beside an earlier life's ports.
-  RETURN_IF_ERROR(WriteFileAtomically(JoinPath(home, "run/spillwayd.pid"), absl::StrCat(getpid(), "\n"), 0600));
+  const std::string pid_file = JoinPath(home, "run/spillwayd.pid");
+  const absl::Cleanup forget_pid = [&] { unlink(pid_file.c_str()); };  // while the lock is held: it names nobody else
+  RETURN_IF_ERROR(WriteFileAtomically(pid_file, absl::StrCat(getpid(), "\n"), 0600));
   ASSIGN_OR_RETURN(const std::string user_token, auth::LoadOrCreateToken(JoinPath(home, "tokens/user")));
   ASSIGN_OR_RETURN(const std::string worker_token, auth::LoadOrCreateToken(JoinPath(home, "tokens/worker")));
   const auth::TokenGuard user_guard(user_token), worker_guard(worker_token);

@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "scheduler/rpc/server.h"
+#include "spec/utf8.h"
 #include "spec/validate.h"
 #include "spec/yaml.h"
 
@@ -52,6 +53,7 @@ void FillPolicy(const v1::ServerConfig& config, engine::Options* options) {
 absl::StatusOr<Settings> LoadSettings(const std::string& home, const std::string& config_path) {
   Settings settings;
   settings.home = home;
+  if (!spec::IsUtf8(home)) return absl::InvalidArgumentError(absl::StrCat("--home: `", Printable(home), "` is not UTF-8 text"));
   v1::ServerConfig config;
   const std::string path = config_path.empty() ? JoinPath(home, "config.yaml") : config_path;
   if (!config_path.empty() || PathExists(path)) {

@@ -13,9 +13,9 @@ constexpr int64_t kPollMs = 50;
 constexpr int64_t kProgramTimeoutMs = 30'000;          // scheduler, worker: then SIGKILL, which they survive by design
 constexpr int64_t kSupervisorTimeoutMs = 10 * 60'000;  // jobs have their own grace; a supervisor is never killed over them
 
-// True when it ran and has ended.
-bool Stop(Context& context, const std::string& pid_file, const std::string& program, const std::string& home, const std::string& what, int64_t timeout_ms,
-          bool kill, bool* stuck) {
+// True when it ran and has ended. Says so to `said` (null: to nobody).
+bool Stop(Context& context, std::ostream* said, const std::string& pid_file, const std::string& program, const std::string& home, const std::string& what,
+          int64_t timeout_ms, bool kill, bool* stuck) {
   const auto process = FindProcess(pid_file, program, home);
   if (!process.has_value()) return false;
   AskToEnd(*process);
@@ -31,7 +31,7 @@ bool Stop(Context& context, const std::string& pid_file, const std::string& prog
     *stuck = true;
     return false;
   }
-  *context.out << "stopped " << what << " (pid " << process->pid << ")\n" << std::flush;
+  if (said != nullptr) *said << "stopped " << what << " (pid " << process->pid << ")\n" << std::flush;
   return true;
 }
 
@@ -67,15 +67,16 @@ class Down final : public Verb {
 int StopLocal(Context& context, const HomePaths& paths, bool keep_jobs) {
   bool stuck = false;
   int stopped = 0;
-  if (Stop(context, paths.scheduler_pid, "spillwayd", paths.home, "the scheduler", kProgramTimeoutMs, true, &stuck)) ++stopped;
+  if (Stop(context, context.out, paths.scheduler_pid, "spillwayd", paths.home, "the scheduler", kProgramTimeoutMs, true, &stuck)) ++stopped;
   for (const std::string& node : LocalNodes(paths)) {
-    if (Stop(context, paths.WorkerPid(node), "spillway-worker", paths.NodeHome(node), absl::StrCat("the worker of ", node), kProgramTimeoutMs, true, &stuck))
+    if (Stop(context, context.out, paths.WorkerPid(node), "spillway-worker", paths.NodeHome(node), absl::StrCat("the worker of ", node), kProgramTimeoutMs,
+             true, &stuck))
       ++stopped;
   }
   for (const std::string& node : LocalNodes(paths)) {
     if (!keep_jobs) {
-      if (Stop(context, paths.SupervisorPid(node), "spillway-supervisor", paths.NodeHome(node), absl::StrCat("the supervisor of ", node), kSupervisorTimeoutMs,
-               false, &stuck))
+      if (Stop(context, context.out, paths.SupervisorPid(node), "spillway-supervisor", paths.NodeHome(node), absl::StrCat("the supervisor of ", node),
+               kSupervisorTimeoutMs, false, &stuck))
         ++stopped;
     } else if (FindProcess(paths.SupervisorPid(node), "spillway-supervisor", paths.NodeHome(node)).has_value()) {
       *context.out << "the supervisor of " << node << " and its jobs go on\n";
@@ -87,6 +88,27 @@ int StopLocal(Context& context, const HomePaths& paths, bool keep_jobs) {
   for (const std::string& node : LocalNodes(paths)) unlink(paths.WorkerPid(node).c_str());
   if (stopped == 0) *context.out << "nothing ran in " << paths.home << '\n';
   return kExitOk;
+}
+
+void Undo(Context& context, const HomePaths& paths, const Begun& begun) {
+  bool stuck = false;
+  if (begun.scheduler) {
+    Stop(context, nullptr, paths.scheduler_pid, "spillwayd", paths.home, "the scheduler", kProgramTimeoutMs, true, &stuck);
+    if (!stuck) unlink(paths.scheduler_pid.c_str());
+  }
+  for (const std::string& node : begun.workers) {
+    Stop(context, nullptr, paths.WorkerPid(node), "spillway-worker", paths.NodeHome(node), absl::StrCat("the worker of ", node), kProgramTimeoutMs, true,
+         &stuck);
+    unlink(paths.WorkerPid(node).c_str());
+  }
+  for (const std::string& node : begun.supervisors) {
+    Stop(context, nullptr, paths.SupervisorPid(node), "spillway-supervisor", paths.NodeHome(node), absl::StrCat("the supervisor of ", node), kProgramTimeoutMs,
+         false, &stuck);
+  }
+  for (const std::string& node : begun.homes) {
+    if (!stuck) (void)RemoveTree(paths.NodeHome(node));  // made a moment ago; a rest of it is no harm
+  }
+  if (begun.config) unlink(paths.config.c_str());
 }
 
 std::unique_ptr<Verb> MakeDown() { return std::make_unique<Down>(); }

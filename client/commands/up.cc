@@ -15,6 +15,8 @@
 #include "client/local_home.h"
 #include "client/local_processes.h"
 #include "client/node_lookup.h"
+#include "spec/resource_list.h"
+#include "spec/utf8.h"
 
 namespace spillway::client {
 namespace {
@@ -23,7 +25,7 @@ constexpr int64_t kStartTimeoutMs = 30'000;
 constexpr int64_t kCallTimeoutMs = 5'000;
 constexpr int64_t kPollMs = 50;
 constexpr int64_t kLocalNodesMax = 16;
-constexpr int64_t kAsBefore = -1;
+constexpr int64_t kStoppedMs = 1'000;  // a moment of it may be a debugger that has just attached
 
 // Set by the signals that end `up --foreground`.
 volatile sig_atomic_t stop_asked = 0;
@@ -43,19 +45,14 @@ class Up final : public Verb {
   void Define(VerbBuilder& builder) override {
     builder.Flag("--foreground", &foreground_, "stay in the foreground; an interrupt stops everything");
     builder.Flag("--no-worker", &no_worker_, "no local node");
-    builder.Option("--reserved-nodes", &nodes_, "N", "local nodes; default: as many as this home has, at first 1");
+    builder.Option("--reserved-nodes", &nodes_asked_, "N", "local nodes; default: as many as this home has, at first 1");
     builder.Option("--resources", &resources_, "LIST",
                    "what each local node declares, such as cpus=2,memory=8GB,gpu=H100:1:80GB:simulated; default: as last time, at first what the machine has");
-    builder.Option("--port", &port_, "PORT", "for a new home: where users reach the scheduler (7070)");
+    builder.Option("--port", &port_, "PORT", "for a new home: where users reach the scheduler (7070); 0: any free port, shown and kept in run/user.port");
   }
   int Run(Context& context) override {
-    const absl::Status status = Start(context);
-    if (!status.ok()) {
-      if (foreground_) StopLocal(context, HomePaths(context.home), false);
-      return context.Fail(status);
-    }
-    if (!foreground_) return kExitOk;
-    return Stay(context);
+    OR_FAIL(context, Start(context));
+    return foreground_ ? Stay(context) : kExitOk;
   }
 
  private:
@@ -63,18 +60,25 @@ class Up final : public Verb {
     const HomePaths paths(context.home);
     if (!context.server_flag.empty())
       return absl::InvalidArgumentError("--server names a scheduler that runs elsewhere; `up` starts that of SPILLWAY_HOME, a new one where --port says");
-    nodes_asked_ = nodes_ != kAsBefore;
-    if (!nodes_asked_) nodes_ = std::clamp<int64_t>(static_cast<int64_t>(LocalNodes(paths).size()), 1, kLocalNodesMax);
+    nodes_ = nodes_asked_.value_or(std::clamp<int64_t>(static_cast<int64_t>(LocalNodes(paths).size()), 1, kLocalNodesMax));
     if (nodes_ < 1 || nodes_ > kLocalNodesMax)
       return absl::InvalidArgumentError(absl::StrCat("--reserved-nodes: ", nodes_, " is outside 1 to ", kLocalNodesMax));
     if (no_worker_ && nodes_asked_) return absl::InvalidArgumentError("--reserved-nodes says how many local nodes, and --no-worker that there are none");
     if (no_worker_ && !resources_.empty()) return absl::InvalidArgumentError("--resources is for the local node, and --no-worker says there is none");
-    if (port_ < 0 || port_ > 65'535) return absl::InvalidArgumentError(absl::StrCat("--port: ", port_, " is outside 0 to 65535"));
-    RETURN_IF_ERROR(PrepareHome(paths, port_));
-    ASSIGN_OR_RETURN(const int lock, LockHome(paths));
-    absl::Status started = CheckWhatRuns(paths);
+    if (port_.value_or(0) < 0 || port_.value_or(0) > 65'535)
+      return absl::InvalidArgumentError(absl::StrCat("--port: ", *port_, " is outside 0 (any free port) to 65535"));
+    // Nodes are told where the store is.
+    if (!spec::IsUtf8(paths.home)) return absl::InvalidArgumentError(absl::StrCat("SPILLWAY_HOME: `", Printable(paths.home), "` is not UTF-8 text"));
+    // The worker would find it too, after everything else had been started.
+    if (!resources_.empty()) RETURN_IF_ERROR(spec::ParseResourceList(resources_).status());
+    ASSIGN_OR_RETURN(begun_.config, PrepareHome(paths, port_));
+    const auto lock = LockHome(paths);
+    absl::Status started = lock.status();
+    if (started.ok()) started = CheckWhatRuns(paths);
     if (started.ok()) started = StartAll(context, paths);
-    close(lock);
+    if (!lock.ok()) return started;  // whoever has it works with what is there
+    if (!started.ok()) Undo(context, paths, begun_);
+    close(*lock);
     return started;
   }
 
@@ -96,7 +100,7 @@ class Up final : public Verb {
     }
     const std::string running = absl::StrCat(absl::StrJoin(names, ", "), names.size() == 1 ? " runs already" : " run already");
     if (no_worker_ && !names.empty()) return absl::FailedPreconditionError(absl::StrCat("--no-worker: ", running, kHow));
-    if (!nodes_asked_) return absl::OkStatus();
+    if (!nodes_asked_.has_value()) return absl::OkStatus();
     for (const std::string& name : names) {
       int64_t number = 0;
       if (absl::SimpleAtoi(absl::StripPrefix(name, "local-"), &number) && number > nodes_)
@@ -120,6 +124,7 @@ class Up final : public Verb {
     }
     if (!no_worker_) {
       for (int64_t i = 1; i <= nodes_; ++i) RETURN_IF_ERROR(StartWorker(context, paths, *api, absl::StrCat("local-", i)));
+      for (int64_t i = 1; i <= nodes_ && !resources_.empty(); ++i) RETURN_IF_ERROR(KeepResources(paths.NodeHome(absl::StrCat("local-", i))));
     }
     ASSIGN_OR_RETURN(const v1::ServerInfo info, api->GetServerInfo());
     ASSIGN_OR_RETURN(const v1::ListNodesResponse nodes, ListAllNodes(*api, false));
@@ -152,6 +157,7 @@ class Up final : public Verb {
     }
     // It writes its pid file itself, and only when it holds the home: ours may turn out to be the second.
     ASSIGN_OR_RETURN(scheduler_, StartProcess("spillwayd", {"--home", paths.home}, paths.scheduler_log, "", foreground_));
+    begun_.scheduler = true;
     return true;
   }
 
@@ -166,7 +172,12 @@ class Up final : public Verb {
           return absl::UnavailableError(absl::StrCat("spillwayd ended while starting", foreground_ ? "" : LogTail(paths.scheduler_log, scheduler_.log_from)));
         }
         scheduler_ = *other;
-        *started = false;
+        *started = begun_.scheduler = begun_.config = false;
+      }
+      RETURN_IF_ERROR(CheckNotStopped(context, scheduler_, "spillwayd", "jobs run on meanwhile, until their node's lease ends"));
+      if (stopped_since_ms_ != 0) {
+        context.sleep_ms(kPollMs);
+        continue;
       }
       // Until the one we started has written its pid, the ports are an earlier life's.
       const bool holds_home = !*started || HoldsHome(paths);
@@ -181,8 +192,24 @@ class Up final : public Verb {
       }
       context.sleep_ms(kPollMs);
     }
-    return absl::UnavailableError(
-        absl::StrCat("spillwayd runs (pid ", scheduler_.pid, ") but does not answer: ", last.message(), LogTail(paths.scheduler_log, scheduler_.log_from)));
+    // It may have much to read: it goes on, and the next `up` finds it.
+    begun_.scheduler = begun_.config = false;
+    return absl::UnavailableError(absl::StrCat("spillwayd runs (pid ", scheduler_.pid, ") but has not answered for ", HumanDuration(kStartTimeoutMs), ": ",
+                                               last.message(), "; `spillway up` waits again, `spillway down` ends it",
+                                               LogTail(paths.scheduler_log, scheduler_.log_from)));
+  }
+
+  // One that is stopped answers nobody, however long one waits.
+  absl::Status CheckNotStopped(Context& context, const LocalProcess& process, absl::string_view what, absl::string_view meanwhile) {
+    if (!IsStopped(process)) {
+      stopped_since_ms_ = 0;
+      return absl::OkStatus();
+    }
+    const int64_t now_ms = context.clock->NowSteadyMs();
+    if (stopped_since_ms_ == 0) stopped_since_ms_ = now_ms;
+    if (now_ms - stopped_since_ms_ < kStoppedMs) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat(what, " (pid ", process.pid, ") is stopped (SIGSTOP, a terminal or a debugger) and answers nobody: `kill -CONT ",
+                                               process.pid, "` lets it go on, `spillway down` ends it; ", meanwhile));
   }
 
   bool HoldsHome(const HomePaths& paths) const {
@@ -200,11 +227,14 @@ class Up final : public Verb {
       worker.reset();
     }
     if (!worker.has_value()) {
+      if (!PathExists(paths.NodeHome(node))) begun_.homes.push_back(node);
       RETURN_IF_ERROR(MakeDirectories(paths.NodeHome(node), 0700));
       std::vector<std::string> arguments = {"--home", paths.NodeHome(node), "--server", server,     "--token-file", paths.worker_token, "--node-name",
                                             node,     "--provider",         "static",   "--market", "reserved"};
       ASSIGN_OR_RETURN(const std::string resources, ResourcesOf(paths.NodeHome(node)));
       if (!resources.empty()) arguments.insert(arguments.end(), {"--resources", resources});
+      if (!FindProcess(paths.SupervisorPid(node), "spillway-supervisor", paths.NodeHome(node)).has_value()) begun_.supervisors.push_back(node);
+      begun_.workers.push_back(node);
       ASSIGN_OR_RETURN(worker, StartProcess("spillway-worker", arguments, paths.WorkerLog(node), paths.WorkerPid(node), foreground_));
     }
     const int64_t end_ms = context.clock->NowSteadyMs() + kStartTimeoutMs;
@@ -212,9 +242,10 @@ class Up final : public Verb {
       if (!StillAlive(*worker))
         return absl::UnavailableError(
             absl::StrCat("the worker of ", node, " ended while starting", foreground_ ? "" : LogTail(paths.WorkerLog(node), worker->log_from)));
+      RETURN_IF_ERROR(CheckNotStopped(context, *worker, absl::StrCat("the worker of ", node), "its jobs run on meanwhile"));
       ASSIGN_OR_RETURN(const v1::ListNodesResponse nodes, ListAllNodes(api, false));
       for (const v1::Node& each : nodes.nodes()) {
-        if (each.name() == node && each.connected()) return resources_.empty() ? absl::OkStatus() : KeepResources(paths.NodeHome(node));
+        if (each.name() == node && each.connected()) return absl::OkStatus();
       }
       context.sleep_ms(kPollMs);
     }
@@ -226,7 +257,11 @@ class Up final : public Verb {
   absl::StatusOr<std::string> ResourcesOf(const std::string& node_home) const {
     if (!resources_.empty()) return resources_;
     const auto before = ReadFile(JoinPath(node_home, "resources"), 4096);
-    if (before.ok()) return std::string(absl::StripAsciiWhitespace(*before));
+    if (before.ok()) {
+      const std::string text(absl::StripAsciiWhitespace(*before));
+      RETURN_IF_ERROR(spec::ParseResourceList(text, JoinPath(node_home, "resources")).status());
+      return text;
+    }
     if (!absl::IsNotFound(before.status())) return before.status();
     return nodes_ > 1 ? ShareOfMachine() : "";
   }
@@ -255,8 +290,11 @@ class Up final : public Verb {
     return stopped;
   }
 
-  bool foreground_ = false, no_worker_ = false, nodes_asked_ = false;
-  int64_t nodes_ = kAsBefore, port_ = 0;
+  bool foreground_ = false, no_worker_ = false;
+  std::optional<int64_t> nodes_asked_, port_;
+  int64_t nodes_ = 0;
+  Begun begun_;
+  int64_t stopped_since_ms_ = 0;
   std::string resources_;
   LocalProcess scheduler_;
   std::string server_;

@@ -1,9 +1,13 @@
 // `spillway up`, jobs, a scheduler that is killed, `spillway down`: the programs themselves, in a home and on ports of their own.
-// Waits are bounded and on conditions; every program started is ended by `down`, which TearDown runs whatever happened.
+// Waits are bounded and on conditions; every program started is ended by `down`, which TearDown runs whatever happened, and where this test itself is
+// killed by tests/support/reap.py.
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -32,6 +36,13 @@ class UpTest : public ::testing::Test {
     char path[] = "/tmp/spillway-up-XXXXXX";
     ASSERT_NE(mkdtemp(path), nullptr);
     folder_ = path;
+    const char* source = getenv("SPILLWAY_SOURCE");
+    ASSERT_NE(source, nullptr) << "run by ctest";
+    const auto reaper = Spawn({.argv = {"/usr/bin/python3", JoinPath(source, "tests/support/reap.py"), absl::StrCat(getpid()), "/tmp", folder_.substr(5)}});
+    ASSERT_OK(reaper);
+    int status = -1;
+    ASSERT_EQ(waitpid(*reaper, &status, 0), *reaper);
+    ASSERT_EQ(status, 0);
     const char* bin = getenv("SPILLWAY_BIN");
     ASSERT_NE(bin, nullptr) << "run by ctest";
     program_ = JoinPath(bin, "spillway");
@@ -144,6 +155,8 @@ TEST_F(UpTest, DownLeavesNothingRunning) {
   const auto worker = FindProcess(paths.WorkerPid("local-1"), "spillway-worker", paths.NodeHome("local-1"));
   const auto supervisor = FindProcess(paths.SupervisorPid("local-1"), "spillway-supervisor", paths.NodeHome("local-1"));
   ASSERT_TRUE(scheduler.has_value() && worker.has_value() && supervisor.has_value());
+  const std::string socket = ValueOfOption(*supervisor, "--socket");
+  ASSERT_TRUE(PathExists(socket)) << socket;
   // Whatever became of the pid files.
   ASSERT_OK(WriteFileAtomically(paths.scheduler_pid, "garbage\n"));
   unlink(paths.WorkerPid("local-1").c_str());
@@ -152,7 +165,86 @@ TEST_F(UpTest, DownLeavesNothingRunning) {
   EXPECT_EQ(down.code, 0) << down.err;
   EXPECT_THAT(down.out, StartsWith("stopped the scheduler (pid "));
   for (const auto& process : {*scheduler, *worker, *supervisor}) EXPECT_FALSE(StillAlive(process));
+  EXPECT_FALSE(PathExists(socket.substr(0, socket.rfind('/')))) << "the folder of its sockets goes with the supervisor";
+  EXPECT_FALSE(PathExists(paths.scheduler_pid));
   EXPECT_THAT(Spillway({"down"}).out, StartsWith("nothing ran in "));
+}
+
+TEST_F(UpTest, ACopiedHomeDoesNotStopTheProgramsOfTheFirst) {
+  Up();
+  const HomePaths first(home_);
+  const auto scheduler = FindProcess(first.scheduler_pid, "spillwayd", first.home);
+  ASSERT_TRUE(scheduler.has_value());
+  home_ = JoinPath(folder_, "copy");
+  ASSERT_OK(MakeDirectories(JoinPath(home_, "run"), 0700));
+  ASSERT_OK_AND_ASSIGN(const std::string pid, ReadFile(first.scheduler_pid));
+  ASSERT_OK(WriteFileAtomically(HomePaths(home_).scheduler_pid, pid));
+  EXPECT_THAT(Spillway({"down"}).out, StartsWith("nothing ran in "));
+  EXPECT_TRUE(StillAlive(*scheduler));
+  home_ = first.home;
+}
+
+TEST_F(UpTest, AFailedFirstUpLeavesNothingAndTheNextOneMaySayAnotherPort) {
+  home_ = JoinPath(folder_, "first");
+  const HomePaths paths(home_);
+  // A port that is taken.
+  const int taken = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(taken, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(taken, 1), 0);
+  ASSERT_EQ(getsockname(taken, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const Result up = Spillway({"up", "--port", absl::StrCat(ntohs(address.sin_port))});
+  close(taken);
+  EXPECT_EQ(up.code, 5);
+  EXPECT_THAT(up.err, AllOf(HasSubstr("cannot listen on 127.0.0.1:"), Not(HasSubstr("chttp2")), Not(HasSubstr("grpc"))));
+  EXPECT_FALSE(PathExists(paths.config));
+  EXPECT_FALSE(PathExists(paths.scheduler_pid));
+  const Result again = Spillway({"up", "--port", "0", "--no-worker"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  ASSERT_OK_AND_ASSIGN(const std::string port, ReadFile(paths.user_port));
+  EXPECT_THAT(again.out, HasSubstr(absl::StrCat("is up at 127.0.0.1:", absl::StripAsciiWhitespace(port)))) << "any free one, shown and recorded";
+  EXPECT_NE(absl::StripAsciiWhitespace(port), "7070");
+}
+
+TEST_F(UpTest, ANodeThatCannotStartTakesDownWhatTheSameUpStarted) {
+  const HomePaths paths(home_);
+  // The machine has no such device, which only its worker can know.
+  const Result up = Spillway({"up", "--resources", "cpus=1,memory=1GB,gpu=NoSuchDevice:1:80GB"});
+  EXPECT_EQ(up.code, 5);
+  EXPECT_THAT(up.err, HasSubstr("this machine lacks 1 of 1 NoSuchDevice"));
+  EXPECT_FALSE(FindProcess(paths.scheduler_pid, "spillwayd", paths.home).has_value());
+  EXPECT_FALSE(FindProcess(paths.SupervisorPid("local-1"), "spillway-supervisor", paths.NodeHome("local-1")).has_value());
+  EXPECT_FALSE(PathExists(paths.scheduler_pid));
+  EXPECT_FALSE(PathExists(paths.WorkerPid("local-1")));
+  EXPECT_FALSE(PathExists(paths.NodeHome("local-1"))) << "or the next `up` would count it";
+  EXPECT_TRUE(PathExists(paths.config)) << "that one was there before";
+}
+
+TEST_F(UpTest, ARefusedForegroundUpStopsNothingThatRan) {
+  Up({"--resources", "cpus=1,memory=1GB,gpu=none"});
+  EXPECT_EQ(Spillway({"up", "--foreground", "--resources", "cpus=2"}).code, 4);
+  EXPECT_EQ(Spillway({"up", "--foreground", "--port", "70000"}).code, 2);
+  EXPECT_THAT(Spillway({"up"}).out, HasSubstr("was up already"));
+}
+
+TEST_F(UpTest, AStoppedSchedulerIsNamedWithTheWayOut) {
+  Up({"--no-worker"});
+  const HomePaths paths(home_);
+  const auto scheduler = FindProcess(paths.scheduler_pid, "spillwayd", paths.home);
+  ASSERT_TRUE(scheduler.has_value());
+  ASSERT_EQ(kill(scheduler->pid, SIGSTOP), 0);
+  const Result up = Spillway({"up", "--no-worker"});
+  EXPECT_EQ(up.code, 5);
+  EXPECT_THAT(up.err, AllOf(HasSubstr(absl::StrCat("spillwayd (pid ", scheduler->pid, ") is stopped")),
+                            HasSubstr(absl::StrCat("`kill -CONT ", scheduler->pid, "`")), Not(HasSubstr("start it with `spillway up`"))));
+  ASSERT_EQ(kill(scheduler->pid, SIGCONT), 0);
+  EXPECT_THAT(Spillway({"up", "--no-worker"}).out, HasSubstr("was up already"));
+  ASSERT_EQ(kill(scheduler->pid, SIGSTOP), 0);
+  EXPECT_EQ(Spillway({"down"}).code, 0) << "it is let go on, to hear that it should end";
+  EXPECT_FALSE(StillAlive(*scheduler));
 }
 
 TEST_F(UpTest, WhatARunningNodeCannotTakeIsRefusedAndNothingStarts) {
@@ -181,8 +273,9 @@ TEST_F(UpTest, ANodeThatDeclaresTheWholeMachineStaysAlone) {
 
 TEST_F(UpTest, AMistypedListOfResourcesIsNotKept) {
   const Result bad = Spillway({"up", "--resources", "cpu=1"});
-  EXPECT_EQ(bad.code, 5);
-  EXPECT_THAT(bad.err, HasSubstr("cpu"));
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_THAT(bad.err, HasSubstr("--resources: 'cpu=1': no resource is called 'cpu'; did you mean cpus?"));
+  EXPECT_FALSE(PathExists(JoinPath(home_, "run"))) << "nothing was begun";
   Up();
 }
 
