@@ -292,8 +292,10 @@ class Notices:
             if instance.get("announced_after_ms") is not None:
                 self.told.add(name)
                 left = instance.get("notice_left_ms")
-                left = f"{number(left) / 1000:.1f} s left" if left is not None else "it is gone already"
-                lines.append(f"  !! the cloud gives notice to {name} ({left}): what runs there saves, where there is time, and goes on elsewhere")
+                if left is None:
+                    lines.append(f"  !! the cloud gave notice to {name} and has taken it: what ran there goes on elsewhere")
+                else:
+                    lines.append(f"  !! the cloud gives notice to {name} ({number(left) / 1000:.1f} s left): what runs there saves, where there is time, and goes on elsewhere")
             elif gone == "reclaimed_without_notice":
                 self.told.add(name)
                 lines.append(f"  !! the cloud takes {name} without notice")

@@ -28,6 +28,8 @@ class Told(unittest.TestCase):
         self.assertTrue(line.startswith("  !! "))
         self.assertIn("gives notice to spot-1 (0.5 s left)", line)
         self.assertEqual(notices.news([{**noticed, "state": "ended", "end_reason": "reclaimed"}]), [], "once")
+        (line,) = notices.news([{**noticed, "node_name": "spot-4", "notice_left_ms": None, "state": "ended", "end_reason": "reclaimed"}])
+        self.assertIn("gave notice to spot-4 and has taken it", line)
         taken = {"node_name": "spot-2", "state": "ended", "announced_after_ms": None, "end_reason": "reclaimed_without_notice"}
         (line,) = notices.news([taken, calm])
         self.assertIn("takes spot-2 without notice", line)
