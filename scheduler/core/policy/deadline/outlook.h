@@ -58,11 +58,18 @@ class Outlook {
   static constexpr int kDownValues = 2;  // idle, on demand
   static constexpr int kValues = kAgeBuckets * (kUpValues + kDownValues);
 
+  // A place on the slack axis: between grid point `low` and the next, `part` of the way; `short_by` below the first.
+  struct Place {
+    size_t low = 0;
+    double part = 0;
+    double short_by = 0;
+  };
+  void LayGrid(double slack_max_ticks);
+  Place Find(double slack_ticks) const;
   void Solve(size_t type);
-  double Read(size_t type, int64_t ticks_left, double slack, int value) const;
-  size_t Index(size_t type, int64_t ticks_left, int64_t slack) const {
-    return ((type * static_cast<size_t>(ticks_ + 1) + static_cast<size_t>(ticks_left)) * static_cast<size_t>(slack_max_ + 1) + static_cast<size_t>(slack)) *
-           kValues;
+  double Read(size_t type, int64_t ticks_left, const Place& place, int value) const;
+  size_t Index(size_t type, int64_t ticks_left, size_t slack) const {
+    return ((type * static_cast<size_t>(ticks_ + 1) + static_cast<size_t>(ticks_left)) * grid_.size() + slack) * kValues;
   }
 
   Job job_;
@@ -71,7 +78,8 @@ class Outlook {
   double overhead_ticks_;
   double tick_hours_;
   int64_t ticks_;
-  int64_t slack_max_;
+  std::vector<double> grid_;                     // slack in ticks: fine near 0, in parts of a start, coarser above
+  std::vector<Place> after_idle_, after_start_;  // where a tick of idling, or a start, leads from each grid point
   std::vector<float> rest_;
   // Of each type: the logarithms of a spell's ending and going on, up and down.
   struct Logs {

@@ -8,12 +8,12 @@
 namespace spillway::core::deadline {
 namespace {
 
-constexpr double kTrust = 0.7;         // observations of one market are not independent
-constexpr int64_t kFirstAgeTicks = 6;  // a spell that is met under way is seldom a young one
-constexpr double kUsualEndsPerHour = 0.15;
-constexpr double kUsualHours = 4;    // of a zone's life that the usual rate stands for
-constexpr int64_t kProvenTicks = 3;  // that a cheaper zone must have been up before a running machine is left for it
-constexpr double kDearPart = 0.5;    // a zone is dear from half way between the cheapest spot price and on demand
+constexpr double kTrust = 0.5;          // observations of one market are not independent
+constexpr int64_t kFirstAgeTicks = 10;  // a spell that is met under way is seldom a young one
+constexpr double kUsualEndsPerHour = 0.05;
+constexpr double kUsualHours = 10;             // of a zone's life that the usual rate stands for
+constexpr int64_t kProvenMs = 2 * kMsPerHour;  // that a cheaper zone must have been up before a running machine is left for it
+constexpr double kDearPart = 0.5;              // a zone is dear from half way between the cheapest spot price and on demand
 
 double Spot(const Market& market, int zone) { return static_cast<double>(market.zones[static_cast<size_t>(zone)].spot_micros_per_hour); }
 double OnDemand(const Market& market, int zone) { return static_cast<double>(market.zones[static_cast<size_t>(zone)].on_demand_micros_per_hour); }
@@ -26,13 +26,13 @@ double CheapestPrice(const Market& market, Mode mode) {
 std::vector<MarketType> TypesFor(size_t zones) {
   std::vector<MarketType> types;
   if (zones == 1) {
-    for (const double up : {0.4, 0.9, 1.8}) {
-      for (const double down : {0.4, 0.8, 1.6}) types.push_back({up, down, 0});
+    for (const double up : {0.4, 1.0, 2.5}) {
+      for (const double down : {0.6, 1.0, 1.6}) types.push_back({up, down, 0});
     }
     return types;
   }
-  for (const double up : {0.05, 0.2, 0.7}) {
-    for (const double failover : {0.5, 0.85, 0.98}) types.push_back({up, 0.7, failover});
+  for (const double up : {0.03, 0.1, 0.3, 0.9}) {
+    for (const double failover : {0.7, 0.9, 0.99}) types.push_back({up, 0.7, failover});
   }
   return types;
 }
@@ -89,7 +89,9 @@ std::vector<Choice> Spillway::OneZone(const Standing& standing) {
     Choice choice;
   };
   const auto choice = [&](Mode mode) { return mode == standing.now.mode ? standing.now : Choice{mode, 0}; };
-  std::vector<Option> options = {{rest.on_demand, choice(Mode::kOnDemand)}, {rest.idle, choice(Mode::kIdle)}};
+  // Slack that is idled away is gone, and the market may be worse than it looks: waiting must promise to save what a spot start costs.
+  const double start = std::min(1.0, static_cast<double>(job_.overhead_ms) / static_cast<double>(job_.tick_ms));
+  std::vector<Option> options = {{rest.on_demand, choice(Mode::kOnDemand)}, {rest.idle + start, choice(Mode::kIdle)}};
   if (up) options.push_back({rest.spot, choice(Mode::kSpot)});
   std::stable_sort(options.begin(), options.end(), [](const Option& a, const Option& b) { return a.cost < b.cost; });
   for (const Option& option : options) {
@@ -140,7 +142,9 @@ std::vector<Choice> Spillway::ManyZones(const Standing& standing, const Market& 
   const Mode as = on_dear ? Mode::kOnDemand : now.mode;
   const int64_t tick = standing.elapsed_ms / job_.tick_ms;
 
-  const double start_cost = (RestAt(standing, true, 1, Mode::kIdle).spot - RestAt(standing, true, 1, Mode::kSpot).spot) * unit_price_;
+  // In micros: what starting once more costs, with the slack that it takes.
+  const double start_cost = (RestAt(standing, true, 1, Mode::kIdle).spot - RestAt(standing, true, 1, Mode::kSpot).spot) * unit_price_ *
+                            static_cast<double>(job_.tick_ms) / kMsPerHour;
   const auto price = [&](int zone) { return EffectivePrice(market, zone, std::max(start_cost, 0.0)); };
   std::vector<int> order;
   for (size_t zone = 0; zone < market.zones.size(); ++zone) {
@@ -158,7 +162,7 @@ std::vector<Choice> Spillway::ManyZones(const Standing& standing, const Market& 
       const double way = static_cast<double>(market.egress_micros[static_cast<size_t>(now.zone)][static_cast<size_t>(zone)]);
       const Choice move{Mode::kSpot, zone};
       if ((price(now.zone) - price(zone)) * hours <= start_cost + way || !SafeFor(job_, standing, move)) continue;
-      if (SeenUpTicks(zone, tick) >= kProvenTicks) {
+      if (SeenUpTicks(zone, tick) * job_.tick_ms >= kProvenMs) {
         options.push_back(move);
       } else if (SeenUpTicks(zone, tick) == 0) {
         probes_.push_back(zone);
