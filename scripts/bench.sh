@@ -10,4 +10,9 @@ for program in build/tests/*_bench; do
   found=1
   "$program" --benchmark_out="build/bench/$name.json" --benchmark_out_format=json
 done
-[ $found -eq 1 ] || { echo "bench: no benchmark is called '${1:-}'; there are:" build/tests/*_bench >&2; exit 2; }
+# Policies on recorded markets: a table of many whole runs, not a timing.
+if [ $# -eq 0 ] || [ "$1" = placement ]; then
+  found=1
+  scripts/bench_placement.py
+fi
+[ $found -eq 1 ] || { echo "bench: no benchmark is called '${1:-}'; there are:" placement build/tests/*_bench >&2; exit 2; }
