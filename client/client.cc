@@ -1,6 +1,5 @@
 #include "client/client.h"
 
-#include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -10,8 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/grpc_log.h"
 #include "base/limits.h"
-#include "base/log.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "spillway/v1/billing_service.grpc.pb.h"
@@ -27,11 +26,8 @@ constexpr int64_t kBackoffMsMin = 50;
 constexpr int64_t kBackoffMsMax = 2'000;
 constexpr int64_t kRetryAfterMsMax = 10'000;  // in all, for a full queue
 
-// gRPC's own lines are for those who look into gRPC: what went wrong comes back as a status.
-void LogAsDebug(gpr_log_func_args* line) { LOG(DEBUG) << "grpc: " << line->message; }
-
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& server) {
-  gpr_set_log_function(LogAsDebug);
+  LogGrpcAsDebug();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(static_cast<int>(limits::kGrpcMessageBytesMax));
   arguments.SetMaxSendMessageSize(static_cast<int>(limits::kGrpcMessageBytesMax));

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The placement policies on recorded markets: prints the tables of docs/performance.md and writes build/bench/placement.json.
+"""The placement policies on recorded markets: prints their tables and writes build/bench/placement.json.
 
   bench_placement.py [--data FOLDER] [--bin FOLDER] [--out FILE] [--quick]
 

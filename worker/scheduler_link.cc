@@ -1,6 +1,5 @@
 #include "worker/scheduler_link.h"
 
-#include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 
 #include <deque>
@@ -9,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/files.h"
+#include "base/grpc_log.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -29,11 +29,8 @@ std::string Words(const grpc::Status& status) {
   return absl::StrCat(code == nullptr ? absl::StrCat("status ", static_cast<int>(status.error_code())) : code, ": ", Printable(status.error_message(), 300));
 }
 
-// gRPC's own lines are for those who look into gRPC: what went wrong comes back as a status.
-void LogAsDebug(gpr_log_func_args* line) { LOG(DEBUG) << "grpc: " << line->message; }
-
 grpc::ChannelArguments Arguments() {
-  gpr_set_log_function(LogAsDebug);
+  LogGrpcAsDebug();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(static_cast<int>(limits::kGrpcMessageBytesMax));
   arguments.SetMaxSendMessageSize(static_cast<int>(limits::kGrpcMessageBytesMax));

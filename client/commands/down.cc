@@ -1,5 +1,7 @@
 #include <unistd.h>
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "base/files.h"
 #include "client/commands/commands.h"
@@ -13,25 +15,41 @@ constexpr int64_t kPollMs = 50;
 constexpr int64_t kProgramTimeoutMs = 30'000;          // scheduler, worker: then SIGKILL, which they survive by design
 constexpr int64_t kSupervisorTimeoutMs = 10 * 60'000;  // jobs have their own grace; a supervisor is never killed over them
 
+// A program that `up` starts, and how it is ended.
+struct LocalProgram {
+  std::string pid_file, program, home, what;
+  int64_t timeout_ms = kProgramTimeoutMs;
+  bool kill = true;  // when the timeout is over
+};
+
+LocalProgram Scheduler(const HomePaths& paths) { return {paths.scheduler_pid, "spillwayd", paths.home, "the scheduler"}; }
+LocalProgram Worker(const HomePaths& paths, const std::string& node) {
+  return {paths.WorkerPid(node), "spillway-worker", paths.NodeHome(node), absl::StrCat("the worker of ", node)};
+}
+LocalProgram Supervisor(const HomePaths& paths, const std::string& node) {
+  return {paths.SupervisorPid(node), "spillway-supervisor", paths.NodeHome(node), absl::StrCat("the supervisor of ", node), kSupervisorTimeoutMs, false};
+}
+
+std::optional<LocalProcess> Find(const LocalProgram& program) { return FindProcess(program.pid_file, program.program, program.home); }
+
 // True when it ran and has ended. Says so to `said` (null: to nobody).
-bool Stop(Context& context, std::ostream* said, const std::string& pid_file, const std::string& program, const std::string& home, const std::string& what,
-          int64_t timeout_ms, bool kill, bool* stuck) {
-  const auto process = FindProcess(pid_file, program, home);
+bool Stop(Context& context, const LocalProgram& program, std::ostream* said, bool* stuck) {
+  const auto process = Find(program);
   if (!process.has_value()) return false;
   AskToEnd(*process);
-  const int64_t end_ms = context.clock->NowSteadyMs() + timeout_ms;
+  const int64_t end_ms = context.clock->NowSteadyMs() + program.timeout_ms;
   while (StillAlive(*process) && context.clock->NowSteadyMs() < end_ms) context.sleep_ms(kPollMs);
-  if (StillAlive(*process) && kill) {
+  if (StillAlive(*process) && program.kill) {
     KillNow(*process);
     const int64_t killed_ms = context.clock->NowSteadyMs() + 5'000;
     while (StillAlive(*process) && context.clock->NowSteadyMs() < killed_ms) context.sleep_ms(kPollMs);
   }
   if (StillAlive(*process)) {
-    *context.err << "spillway: " << what << " (pid " << process->pid << ") has not ended yet\n";
+    *context.err << "spillway: " << program.what << " (pid " << process->pid << ") has not ended yet\n";
     *stuck = true;
     return false;
   }
-  if (said != nullptr) *said << "stopped " << what << " (pid " << process->pid << ")\n" << std::flush;
+  if (said != nullptr) *said << "stopped " << program.what << " (pid " << process->pid << ")\n" << std::flush;
   return true;
 }
 
@@ -67,18 +85,14 @@ class Down final : public Verb {
 int StopLocal(Context& context, const HomePaths& paths, bool keep_jobs) {
   bool stuck = false;
   int stopped = 0;
-  if (Stop(context, context.out, paths.scheduler_pid, "spillwayd", paths.home, "the scheduler", kProgramTimeoutMs, true, &stuck)) ++stopped;
+  if (Stop(context, Scheduler(paths), context.out, &stuck)) ++stopped;
   for (const std::string& node : LocalNodes(paths)) {
-    if (Stop(context, context.out, paths.WorkerPid(node), "spillway-worker", paths.NodeHome(node), absl::StrCat("the worker of ", node), kProgramTimeoutMs,
-             true, &stuck))
-      ++stopped;
+    if (Stop(context, Worker(paths, node), context.out, &stuck)) ++stopped;
   }
   for (const std::string& node : LocalNodes(paths)) {
     if (!keep_jobs) {
-      if (Stop(context, context.out, paths.SupervisorPid(node), "spillway-supervisor", paths.NodeHome(node), absl::StrCat("the supervisor of ", node),
-               kSupervisorTimeoutMs, false, &stuck))
-        ++stopped;
-    } else if (FindProcess(paths.SupervisorPid(node), "spillway-supervisor", paths.NodeHome(node)).has_value()) {
+      if (Stop(context, Supervisor(paths, node), context.out, &stuck)) ++stopped;
+    } else if (Find(Supervisor(paths, node)).has_value()) {
       *context.out << "the supervisor of " << node << " and its jobs go on\n";
     }
   }
@@ -93,18 +107,14 @@ int StopLocal(Context& context, const HomePaths& paths, bool keep_jobs) {
 void Undo(Context& context, const HomePaths& paths, const Begun& begun) {
   bool stuck = false;
   if (begun.scheduler) {
-    Stop(context, nullptr, paths.scheduler_pid, "spillwayd", paths.home, "the scheduler", kProgramTimeoutMs, true, &stuck);
+    Stop(context, Scheduler(paths), nullptr, &stuck);
     if (!stuck) unlink(paths.scheduler_pid.c_str());
   }
   for (const std::string& node : begun.workers) {
-    Stop(context, nullptr, paths.WorkerPid(node), "spillway-worker", paths.NodeHome(node), absl::StrCat("the worker of ", node), kProgramTimeoutMs, true,
-         &stuck);
+    Stop(context, Worker(paths, node), nullptr, &stuck);
     unlink(paths.WorkerPid(node).c_str());
   }
-  for (const std::string& node : begun.supervisors) {
-    Stop(context, nullptr, paths.SupervisorPid(node), "spillway-supervisor", paths.NodeHome(node), absl::StrCat("the supervisor of ", node), kProgramTimeoutMs,
-         false, &stuck);
-  }
+  for (const std::string& node : begun.supervisors) Stop(context, Supervisor(paths, node), nullptr, &stuck);
   for (const std::string& node : begun.homes) {
     if (!stuck) (void)RemoveTree(paths.NodeHome(node));  // made a moment ago; a rest of it is no harm
   }

@@ -1,6 +1,5 @@
 #include "scheduler/rpc/server.h"
 
-#include <grpc/support/log.h>
 #include <grpcpp/health_check_service_interface.h>
 
 #include <chrono>
@@ -8,20 +7,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/grpc_log.h"
 #include "base/limits.h"
-#include "base/log.h"
 
 namespace spillway::rpc {
 
-namespace {
-
-// gRPC's own lines are for those who look into gRPC: what went wrong comes back as a status.
-void LogAsDebug(gpr_log_func_args* line) { LOG(DEBUG) << "grpc: " << line->message; }
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& address, const std::vector<grpc::Service*>& services) {
-  gpr_set_log_function(LogAsDebug);
+  LogGrpcAsDebug();
   grpc::EnableDefaultHealthCheckService(true);
   auto out = std::make_unique<Server>();
   grpc::ServerBuilder builder;

@@ -1,7 +1,6 @@
 // The folder of a supervisor's sockets: gone with its supervisor, or with the next one of the machine when that was killed.
 #include "worker/supervisor/socket_folder.h"
 
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -10,26 +9,22 @@
 
 #include "base/files.h"
 #include "base/status_matchers.h"
+#include "tests/support/temporary_folder.h"
 
 namespace spillway::supervisor {
 namespace {
 
 class SocketFolderTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char path[] = "/tmp/sf-XXXXXX";
-    ASSERT_NE(mkdtemp(path), nullptr);
-    base_ = path;
-    root_ = JoinPath(base_, "spillway");
-  }
-  void TearDown() override { ASSERT_OK(RemoveTree(base_)); }
   std::string Folder(const std::string& name) const { return JoinPath(root_, name); }
   void Leave(const std::string& folder) {
     ASSERT_OK(MakeDirectories(folder, 0700));
     ASSERT_OK(WriteFileAtomically(JoinPath(folder, "s"), ""));
     ASSERT_OK(WriteFileAtomically(JoinPath(folder, "s.j7"), ""));
   }
-  std::string base_, root_;
+  TemporaryFolder folder_;
+  const std::string base_ = folder_.File("a");  // whose name is none that the worker gives
+  const std::string root_ = JoinPath(base_, "spillway");
 };
 
 TEST_F(SocketFolderTest, IsMadeAndGoesWithItsSupervisor) {
