@@ -76,7 +76,7 @@ def mark(value, expected, tolerance):
 
 
 def row(name, cells):
-    print(f"  {name:24}" + "".join(f"{cell:>13}" for cell in cells))
+    print(f"  {name:24}" + "".join(f"{cell:>15}" for cell in cells))
 
 
 def late(reports):
@@ -108,7 +108,7 @@ def single_pool(bench):
     by_cell(bench, "The same at 60 h, by overhead", "by_overhead", [(f"{overhead} h", bench.one_zone(60, overhead)) for overhead in OVERHEADS], BY_OVERHEAD, names)
     split = ("up", "up-without-hysteresis", "spillway")
     for title, key, limits in ((f"Only windows that end by tick {TUNED_END}: what our policy was tuned on", "tuned", ("--until", TUNED_END - WINDOW_TICKS)),
-                               (f"Only windows that start at tick {TUNED_END + 1} or later: never looked at while tuning", "untuned", ("--from", TUNED_END + 1))):
+                               (f"Only windows that start at tick {TUNED_END + 1} or later: not tuned on", "untuned", ("--from", TUNED_END + 1))):
         for overhead in OVERHEADS:
             by_cell(bench, f"{title}; overhead {overhead} h", f"{key}_{overhead}",
                     [(f"{deadline} h", bench.one_zone(deadline, overhead, *limits)) for deadline in DEADLINES], {}, split)
@@ -120,7 +120,7 @@ def leaderboard(bench):
         starts = json.load(source)
     traces = [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.startswith("us-") and name not in LEADERBOARD_WITHOUT]
     print(f"\nLeaderboard: {len(traces)} environments x 30 windows x deadlines 52 and 70 h x overheads 0.02, 0.05, 0.1 h; mean $ (published best online {LEADERBOARD_BEST})")
-    row("", ["mean $", "tuned on", "never seen", "late"])
+    row("", ["mean $", "tuned on", "not tuned on", "late"])
     sets = {"all": lambda start: True, "tuned": lambda start: start + WINDOW_TICKS <= TUNED_END, "untuned": lambda start: start > TUNED_END}
     table = {}
     for name in bench.policies("greedy", "up", "up-without-hysteresis", "spillway", "omniscient"):
