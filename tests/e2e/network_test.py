@@ -298,6 +298,9 @@ class Machines(ClusterTest):
         if made.returncode != 0:
             raise unittest.SkipTest("no network namespaces here: " + made.stderr.strip())
         cls.addClassCleanup(subprocess.run, ["ip", "netns", "del", space], check=False, capture_output=True)
+        entered = subprocess.run(["ip", "netns", "exec", space, "true"], capture_output=True, text=True)
+        if entered.returncode != 0:  # a root that is no mount point, as in a chroot
+            raise unittest.SkipTest("a network namespace cannot be entered here: " + entered.stderr.strip())
         host, guest = space + "h", space + "g"
         for words in (f"link add {host} type veth peer name {guest} netns {space}", f"addr add {net}.{at + 1}/30 dev {host}", f"link set {host} up",
                       f"-n {space} addr add {net}.{at + 2}/30 dev {guest}", f"-n {space} link set {guest} up", f"-n {space} link set lo up"):
