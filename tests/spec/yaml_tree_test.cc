@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string ErrorOf(absl::string_view text) {
+std::string TreeErrorOf(absl::string_view text) {
   const auto tree = ParseYamlTree(text, "job.yaml");
   EXPECT_FALSE(tree.ok()) << text;
   return tree.ok() ? "" : std::string(tree.status().message());
@@ -44,48 +44,48 @@ TEST(YamlTree, AnEmptyDocumentIsNothing) {
 }
 
 TEST(YamlTree, RefusesAnchorsAndAliases) {
-  EXPECT_EQ(ErrorOf("a: &x [1]\nb: *x\n"), "job.yaml:1: anchors and aliases (`x`) are not accepted: write the value out");
-  EXPECT_THAT(ErrorOf("a: 1\nb: *x\n"), HasSubstr("job.yaml:2: "));
+  EXPECT_EQ(TreeErrorOf("a: &x [1]\nb: *x\n"), "job.yaml:1: anchors and aliases (`x`) are not accepted: write the value out");
+  EXPECT_THAT(TreeErrorOf("a: 1\nb: *x\n"), HasSubstr("job.yaml:2: "));
 }
 
 TEST(YamlTree, RefusesTags) {
-  EXPECT_THAT(ErrorOf("a: 1\nb: !!int \"3\"\n"), HasSubstr("job.yaml:2: the tag `tag:yaml.org,2002:int` is not accepted"));
-  EXPECT_THAT(ErrorOf("a: !thing {}\n"), HasSubstr("the tag `!thing`"));
+  EXPECT_THAT(TreeErrorOf("a: 1\nb: !!int \"3\"\n"), HasSubstr("job.yaml:2: the tag `tag:yaml.org,2002:int` is not accepted"));
+  EXPECT_THAT(TreeErrorOf("a: !thing {}\n"), HasSubstr("the tag `!thing`"));
 }
 
-TEST(YamlTree, RefusesASecondDocument) { EXPECT_THAT(ErrorOf("name: a\n---\nname: b\n"), HasSubstr("a second document begins; one file holds one document")); }
+TEST(YamlTree, RefusesASecondDocument) { EXPECT_THAT(TreeErrorOf("name: a\n---\nname: b\n"), HasSubstr("a second document begins; one file holds one document")); }
 
 TEST(YamlTree, RefusesKeysThatAreNotText) {
-  EXPECT_THAT(ErrorOf("? [a, b]\n: 1\n"), HasSubstr("a key must be plain text"));
-  EXPECT_THAT(ErrorOf("~: 1\n"), HasSubstr("a key is empty"));
+  EXPECT_THAT(TreeErrorOf("? [a, b]\n: 1\n"), HasSubstr("a key must be plain text"));
+  EXPECT_THAT(TreeErrorOf("~: 1\n"), HasSubstr("a key is empty"));
 }
 
 TEST(YamlTree, RefusesWhatIsNotYaml) {
-  EXPECT_THAT(ErrorOf("name: a\n\tb: c\n"), HasSubstr("job.yaml:2: "));
-  EXPECT_THAT(ErrorOf("name: [a\n"), HasSubstr("job.yaml:"));
-  EXPECT_EQ(ErrorOf("a: 1\nname: \"a\n"), "job.yaml:2: the quote is never closed");
-  EXPECT_EQ(ErrorOf("\xEF\xBB\xBF\xe6\xba\xa2: 'a\n"), "job.yaml:1: the quote is never closed");
-  EXPECT_EQ(ErrorOf("name: 'it''\n"), "job.yaml:1: the quote is never closed");
-  EXPECT_EQ(ErrorOf("name: \"a\\\""), "job.yaml:1: illegal EOF in scalar");
+  EXPECT_THAT(TreeErrorOf("name: a\n\tb: c\n"), HasSubstr("job.yaml:2: "));
+  EXPECT_THAT(TreeErrorOf("name: [a\n"), HasSubstr("job.yaml:"));
+  EXPECT_EQ(TreeErrorOf("a: 1\nname: \"a\n"), "job.yaml:2: the quote is never closed");
+  EXPECT_EQ(TreeErrorOf("\xEF\xBB\xBF\xe6\xba\xa2: 'a\n"), "job.yaml:1: the quote is never closed");
+  EXPECT_EQ(TreeErrorOf("name: 'it''\n"), "job.yaml:1: the quote is never closed");
+  EXPECT_EQ(TreeErrorOf("name: \"a\\\""), "job.yaml:1: illegal EOF in scalar");
   EXPECT_OK(ParseYamlTree("\xEF\xBB\xBFname: 'it''s'\nb: \"x\\\"y\"\n\xe6\xba\xa2: 'z'", "job.yaml"));
 }
 
 TEST(YamlTree, RefusesBytesThatAreNotText) {
-  EXPECT_EQ(ErrorOf("a: 1\nb: \xff\n"), "job.yaml:2: is not UTF-8");
-  EXPECT_EQ(ErrorOf("b: \xed\xa0\x80\n"), "job.yaml:1: is not UTF-8");  // half of a surrogate pair
-  EXPECT_EQ(ErrorOf("b: \xc0\x80\n"), "job.yaml:1: is not UTF-8");      // a NUL in two bytes
-  EXPECT_EQ(ErrorOf(absl::string_view("a: \0b\n", 6)), "job.yaml:1: holds a NUL byte");
+  EXPECT_EQ(TreeErrorOf("a: 1\nb: \xff\n"), "job.yaml:2: is not UTF-8");
+  EXPECT_EQ(TreeErrorOf("b: \xed\xa0\x80\n"), "job.yaml:1: is not UTF-8");  // half of a surrogate pair
+  EXPECT_EQ(TreeErrorOf("b: \xc0\x80\n"), "job.yaml:1: is not UTF-8");      // a NUL in two bytes
+  EXPECT_EQ(TreeErrorOf(absl::string_view("a: \0b\n", 6)), "job.yaml:1: holds a NUL byte");
   EXPECT_OK(ParseYamlTree("name: \xe6\xba\xa2\xf0\x9f\x8c\x8a\n", "job.yaml"));
 }
 
 TEST(YamlTree, BoundsDepthAndSize) {
-  EXPECT_THAT(ErrorOf(std::string(33, '[') + std::string(33, ']')), HasSubstr("nested deeper than 32 levels"));
+  EXPECT_THAT(TreeErrorOf(std::string(33, '[') + std::string(33, ']')), HasSubstr("nested deeper than 32 levels"));
   for (const char* piece : {"[", "{", "- ", "? ", "a: ", "[a, ", "{a: ", "!", "'", "\"", "|", "&a "}) {
     std::string text;
     while (text.size() + 4 < limits::kSpecBytesMax / 4) text += piece;
     EXPECT_THAT(ParseYamlTree(text + ":", "job.yaml").status().code(), ::testing::AnyOf(absl::StatusCode::kOk, absl::StatusCode::kInvalidArgument));
   }
-  EXPECT_THAT(ErrorOf(std::string(limits::kSpecBytesMax + 1, '#')), HasSubstr("larger than 1048576 bytes"));
+  EXPECT_THAT(TreeErrorOf(std::string(limits::kSpecBytesMax + 1, '#')), HasSubstr("larger than 1048576 bytes"));
 }
 
 // Mutated job files: every outcome but a crash, a hang or an uncaught exception is fine.
