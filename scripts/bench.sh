@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# The benchmarks: bench.sh [NAME]. Each prints a table, compares with the physical limit in the same run, and writes build/bench/NAME.json.
+# The benchmarks: bench.sh [NAME [OPTION ...]]. Each prints a table beside the raw limit of the same run and writes build/bench/NAME.json; NAME --help lists
+# its options. docs/performance.md says what they mean.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
-mkdir -p build/bench
-found=0
-for program in build/tests/*_bench; do
-  name=$(basename "$program" _bench)
-  [ -x "$program" ] && { [ $# -eq 0 ] || [ "$1" = "$name" ]; } || continue
-  found=1
-  "$program" --benchmark_out="build/bench/$name.json" --benchmark_out_format=json
-done
-# Policies on recorded markets: a table of many whole runs, not a timing.
-if [ $# -eq 0 ] || [ "$1" = placement ]; then
-  found=1
-  scripts/bench_placement.py
-fi
-[ $found -eq 1 ] || { echo "bench: no benchmark is called '${1:-}'; there are:" placement build/tests/*_bench >&2; exit 2; }
+export PYTHONDONTWRITEBYTECODE=1
+names=(submit launch restart sessions null placement)
+run() {
+  local name=$1; shift
+  case $name in
+    placement) /usr/bin/python3 scripts/bench_placement.py "$@" ;;
+    *) /usr/bin/python3 "tests/bench/${name}_bench.py" "$@" ;;
+  esac
+}
+case ${1-} in
+  '' | -*) for name in "${names[@]}"; do echo "== $name"; run "$name" "$@"; done ;;
+  *)
+    [[ " ${names[*]} " == *" $1 "* ]] || { echo "bench: no benchmark is called '$1'; there are: ${names[*]}" >&2; exit 2; }
+    run "$@" ;;
+esac
