@@ -126,7 +126,7 @@ class Bench:
         parser.add_argument("--out", default=os.path.join(ROOT, "build", "bench", name + ".json"))
         self.parser, self.name = parser, name
         self.figures, self.facts, self.options = {}, {}, None
-        self.began = time.monotonic()
+        self.began, self.load_before = time.monotonic(), os.getloadavg()[0]
 
     def parse(self):
         self.options = self.parser.parse_args()
@@ -166,8 +166,10 @@ class Bench:
         for name, value in self.facts.items():
             if isinstance(value, str):
                 print(f"  {name}: {value}")
-        box = machine()
+        box = {**machine(), "load_before": round(self.load_before, 2)}
         print(f"  {box['cores']} cores ({box['processor']}), Linux {box['kernel']}, {box['file_system']}, {time.monotonic() - self.began:.0f} s")
+        if self.load_before > 0.5:
+            print(f"  the machine had other work (load {self.load_before:.1f} before): rates and latencies mean little, ratios and processor time more")
         if box["file_system"] == "tmpfs":
             print("  the temporary folder is in memory, where nothing is durable and a sync costs nothing: set TMPDIR to a folder on a disk")
         if self.options.quick:

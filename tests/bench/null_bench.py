@@ -4,9 +4,9 @@ kill -9 at a random moment: every end that was acknowledged must still be there.
 import random
 import time
 
-from harness import Beside, Bench, cluster, load
+from harness import Beside, Bench, cluster, cpu_seconds, load
 
-WORKERS, SLOTS, SPEC_BYTES = 4, 1_000, 200
+SPEC_BYTES = 200
 
 
 def submit(own, jobs):
@@ -14,25 +14,30 @@ def submit(own, jobs):
     load("submit", *own.user(), "--callers", 1, "--count", jobs // per_call, "--per-call", per_call, "--spec-bytes", SPEC_BYTES)
 
 
-def null(own, jobs, finished=""):
-    return Beside("null", *own.worker(), "--workers", WORKERS, "--slots", SLOTS, "--count", jobs, *(["--finished", finished] if finished else []))
+def null(own, options, jobs, finished=""):
+    keep = ["--finished", finished] if finished else []
+    return Beside("null", *own.worker(), "--workers", options.workers, "--slots", options.slots, "--count", jobs, *keep)
 
 
 def main():
     bench = Bench("null", __doc__)
     bench.parser.add_argument("--jobs", type=int, default=40_000)
+    bench.parser.add_argument("--workers", type=int, default=32)
+    bench.parser.add_argument("--slots", type=int, default=128, help="tasks that a worker may have at a time")
     bench.parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="of the moments of kill -9")
     options = bench.parse()
     jobs = bench.of(options.jobs, 500)
     jobs -= jobs % min(jobs, 1_000)
-    values = {key: [] for key in ("raw", "rate", "queued", "ended", "seconds")}
+    values = {key: [] for key in ("raw", "rate", "cpu", "queued", "ended", "seconds")}
     for _ in bench.rounds(3):
         with cluster() as own:
             values["raw"].append(load("raw-commits", "--folder", own.path("run"), "--rows", 1_000, "--seconds", bench.of(1, 0.05))["per_second"])
             submit(own, jobs)
             values["queued"].append(own.database_bytes() / jobs)
-            with null(own, jobs) as workers:
+            before = cpu_seconds(own.scheduler.pid)
+            with null(own, options, jobs) as workers:
                 told = workers.end()
+            values["cpu"].append((cpu_seconds(own.scheduler.pid) - before) / jobs * 1e6)
             values["rate"].append(told["per_second"])
             values["seconds"].append(told["seconds"])
             states = load("states", *own.user())["states"]
@@ -45,7 +50,7 @@ def main():
         with cluster() as own:
             submit(own, jobs)
             finished = own.path("run", "finished")
-            with null(own, jobs, finished) as workers:
+            with null(own, options, jobs, finished) as workers:
                 time.sleep(moments.uniform(0.1, 0.9) * min(values["seconds"]))
                 own.kill_scheduler()
                 acknowledged = workers.end()["jobs"]
@@ -54,11 +59,13 @@ def main():
             if told["missing"] or told["acknowledged"] != acknowledged or sum(told["states"].values()) != jobs:
                 raise SystemExit(f"bench: after kill -9 something acknowledged is gone: {told}")
             crashes.append({"acknowledged": acknowledged, "missing": told["missing"], "states": told["states"]})
-    bench.figure("null", f"null tasks, distinct jobs, {WORKERS} workers of {SLOTS} slots (raw: SQLite rows)", "tasks/s", values["rate"], values["raw"],
-                 least=20_000)
+    bench.figure("null", f"null tasks, distinct jobs, {options.workers} workers of {options.slots} slots (raw: SQLite rows)", "tasks/s",
+                 values["rate"], values["raw"], least=20_000)
+    bench.figure("null_cpu", "  spillwayd, processor time a task", "us", values["cpu"])
     bench.figure("disk_queued", f"  on disk, queued, a spec of {SPEC_BYTES} bytes included", "bytes/task", values["queued"])
     bench.figure("disk_ended", "  on disk, ended", "bytes/task", values["ended"])
-    bench.facts["kill -9"] = f"{len(crashes)} times (seed {options.seed}), acknowledged ends {[crash['acknowledged'] for crash in crashes]} of {jobs:,}, missing 0"
+    acknowledged = [crash["acknowledged"] for crash in crashes]
+    bench.facts["kill -9"] = f"{len(crashes)} times (seed {options.seed}), acknowledged ends {acknowledged} of {jobs:,}, missing 0"
     bench.facts["crashes"] = crashes
     bench.facts["arrays"] = "not built yet: every task is a job of its own"
     bench.finish()

@@ -11,11 +11,11 @@ SCRIPT = os.path.join(ROOT, "scripts", "bench.sh")
 
 # The figures of each, and of those the ones that stand beside a raw limit.
 FIGURES = {
-    "submit": ({"single", "single_p50", "single_p99", "batch", "raw_write", "raw_bare", "raw_bare_batch"}, {"single", "batch"}),
-    "launch": ({"true", "spawn", "idle_p50", "idle_p99", "busy_p50", "busy_p99"}, {"true"}),
+    "submit": ({"single", "single_p50", "single_p99", "single_cpu", "batch", "batch_cpu", "raw_write", "raw_bare", "raw_bare_batch"}, {"single", "batch"}),
+    "launch": ({"true", "cpu_spillwayd", "cpu_worker", "cpu_supervisor", "spawn", "idle_p50", "idle_p99", "busy_p50", "busy_p99"}, {"true"}),
     "restart": ({"restart", "memory_grown", "memory_loaded", "page_p50", "page_p99"}, {"restart"}),
     "sessions": ({"cores", "renewals", "renewal_p50", "renewal_p99"}, {"cores"}),
-    "null": ({"null", "disk_queued", "disk_ended"}, {"null"}),
+    "null": ({"null", "null_cpu", "disk_queued", "disk_ended"}, {"null"}),
 }
 
 
