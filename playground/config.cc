@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "playground/yaml_reader.h"
+#include "base/yaml_reader.h"
 
 namespace spillway::playground {
 namespace {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The placement policies on recorded markets: prints their tables and writes build/bench/placement.json.
 
-  bench_placement.py [--data FOLDER] [--bin FOLDER] [--out FILE] [--quick]
+  bench_placement.py [--data FOLDER] [--bin FOLDER] [--out FILE] [--quick] [TABLE ...]
 
-Every figure is a mean over whole runs of `spillway-sim deadline`; the published figures stand beside it. The markets are not part of the project: the
+Every figure is a mean over whole runs of `spillway-sim`; the published figures stand beside it. The markets are not part of the project: the
 folder of recorded traces is taken from --data (../shared/data beside the checkout by default). --quick leaves out the slow columns (omniscient)."""
 import argparse
 import concurrent.futures
@@ -39,6 +39,12 @@ BY_RATIO = {
     "omniscient": [840, 793, 721, 571, 426, 285],
     "skynomad": [882, 837, 766, 606, 444, 298],
 }
+BASELINES = ["fifo", "easy", "las", "laxity"]
+PATIENCE = [0.02, 0.05, 0.1, 0.25, 0.5, 1]
+# Pollux' workloads tell no durations: iterations until its target x seconds of a step with accumulation, from its simulator's measurements (to about 10 %).
+POLLUX = {("bert", 6): 2680, ("bert", 8): 2010, ("bert", 12): 1580, ("bert", 16): 1270, ("cifar10", 6): 830, ("cifar10", 8): 710, ("cifar10", 12): 570,
+          ("cifar10", 16): 490, ("deepspeech2", 6): 4000, ("deepspeech2", 8): 2970, ("deepspeech2", 12): 2550, ("imagenet", 24): 29500, ("imagenet", 32): 24700,
+          ("imagenet", 48): 17500, ("ncf", 1): 230, ("yolov3", 4): 10200}
 H100 = "us-central1-a,us-west1-a,europe-west1-c,europe-west3-c,asia-southeast1-b,asia-south2-b"
 
 
@@ -49,8 +55,8 @@ class Bench:
     def path(self, *parts):
         return os.path.join(self.options.data, *parts)
 
-    def run(self, policy, *arguments):
-        command = [os.path.join(self.options.bin, "spillway-sim"), "deadline", "--policy", policy, "-o", "json", *map(str, arguments)]
+    def run(self, policy, *arguments, game="deadline"):
+        command = [os.path.join(self.options.bin, "spillway-sim"), game, "--policy", policy, "-o", "json", *map(str, arguments)]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"bench: {' '.join(command)}: {done.stderr.strip()}")
@@ -184,6 +190,82 @@ def gangs(bench):
     bench.results["gangs"] = table
 
 
+# What is reported: recorded jobs on the V100 zones of SkyNomad, from four moments of their traces, each with a seed of its own for the deadlines.
+def reported(bench):
+    physical = [f"gavel/physical/{name}.trace" for name in ("artifact_evaluation", "max_min_fairness", "medium_test", "minimize_makespan", "small_test")]
+    zones = [(zone, f"skynomad/v100_4node_600s/{zone}_v100_1.json", None) for zone in ("us-east-1f", "us-east-2a", "us-west-2c")]
+    groups = {"gavel physical": (physical, 8), "msr 2869ce": (["gavel/msr/2869ce.trace"], 8), "pollux": ([f"pollux/workloads/workload-{i}.csv" for i in range(1, 9)], 4)}
+    for name, (traces, gpus) in groups.items():
+        yield name, [(trace, {"trace": bench.path(trace)}, gpus, zones, seed, 66 * seed) for trace in traces for seed in range(4)]
+
+
+# What our policy's constants were tuned on: generated jobs, and Tiresias' sixty, on the zones of "Can't Be Late".
+def tuned_on(bench):
+    zones = [(zone, f"cant-be-late/{zone}_v100_1.json", 0.9731) for zone in ("us-west-2a", "us-west-2b")]
+    short = {"generate": {"jobs": 150, "mean_gap": "6m", "gpus": [1, 1, 1, 2, 4, 8], "shortest": "2m", "longest": "8h"}}
+    long = {"generate": {"jobs": 150, "mean_gap": "20m", "gpus": [1, 1, 2, 8, 8, 16], "shortest": "10m", "longest": "40h"}}
+    bursts = {"generate": {"jobs": 100, "mean_gap": "30s", "gpus": [1, 2, 4], "shortest": "30m", "longest": "6h"}}
+    for name, jobs in {"short jobs": short, "long jobs": long, "all at once": bursts, "tiresias": {"trace": bench.path("tiresias/60_job.csv")}}.items():
+        yield name, [(name, jobs, 8, zones, seed, 50 * seed) for seed in range(4)]
+
+
+def write_case(bench, number, jobs, gpus, zones, offset_hours):
+    names = [os.path.join(bench.scratch, f"{kind}-{number}.yaml") for kind in ("jobs", "cluster")]
+    text = {**jobs, "tenants": 4, "deadlines": [1.5, 3]}
+    if "pollux" in str(jobs.get("trace")):
+        text["durations"] = [{"application": name, "gpus": count, "duration": f"{seconds}s"} for (name, count), seconds in POLLUX.items()]
+    pools = []
+    for zone, trace, price in zones:
+        pool = {"zone": zone, "trace": bench.path(trace), "machines": 64, "gpus": [1, 2, 4, 8], "trace_offset": f"{offset_hours}h"}
+        pools.append({**pool, "price_per_gpu_hour": str(price)} if price else pool)
+    cluster = {"reserved": {"peak_percent": 50, "gpus": gpus}, "spot": pools, "on_demand": {"gpus": [1, 2, 4, 8], "price_per_gpu_hour": "3.06"},
+               "boot": "8m", "restore": "2m", "checkpoint_every": "10m"}
+    for path, value in zip(names, (text, cluster)):
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump(value, out)  # JSON is YAML
+    return names
+
+
+def cluster_group(bench, title, cases, patience):
+    columns = [(name, []) for name in BASELINES] + [("spillway", [])] + [(f"spillway, patience {p:g}", ["--patience", p]) for p in patience]
+    files = [write_case(bench, number, jobs, gpus, zones, offset) for number, (_, jobs, gpus, zones, _, offset) in enumerate(cases)]
+    work = [(name.split(",")[0], ["--jobs", jobs, "--cluster", cluster, "--seed", case[4], "--each", *more]) for name, more in columns
+            for (jobs, cluster), case in zip(files, cases)]
+    with concurrent.futures.ThreadPoolExecutor(bench.options.jobs) as pool:
+        runs = list(pool.map(lambda job: bench.run(job[0], *job[1], game="cluster"), work))
+    by_policy = {name: runs[i * len(cases):(i + 1) * len(cases)] for i, (name, _) in enumerate(columns)}
+    met = [{job["job"] for name in BASELINES for job in by_policy[name][i]["each"] if not job["missed"]} for i in range(len(cases))]
+    print(f"\n{title}: {len(cases)} runs of {sum(run['jobs'] for run in by_policy['easy'])} jobs, half the peak reserved; sums of $, misses and preemptions, means of the rest")
+    print(f"  {'':24}" + "".join(f"{heading:>13}" for heading in ("burst $", "of easy's", "completion h", "p99", "p99 wait h", "missed", "needlessly", "preempted", "moves", "Jain", "least")))
+    mean = lambda values: sum(values) / len(values)
+    table = {}
+    for name, _ in columns:
+        of = by_policy[name]
+        entry = {"cost": sum(run["cost"]["burst"] for run in of), "on_demand": sum(run["cost"]["on_demand"] for run in of),
+                 "completion_hours": mean([run["completion_hours"]["mean"] for run in of]), "completion_p99": mean([run["completion_hours"]["p99"] for run in of]),
+                 "wait_p99": mean([run["wait_hours"]["p99"] for run in of]), "missed": sum(run["deadlines"]["missed"] for run in of),
+                 "missed_that_a_baseline_met": sum(job["missed"] and job["job"] in met[i] for i, run in enumerate(of) for job in run["each"]),
+                 "preemptions": sum(run["preemptions"] for run in of), "moves": sum(run["moves"] for run in of), "fairness": mean([run["fairness"] for run in of]),
+                 "fairness_least": min(run["fairness"] for run in of), "utilization": mean([run["reserved"]["utilization"] for run in of])}
+        table[name] = entry
+        print(f"  {name:24}{entry['cost']:13.2f}{entry['cost'] / max(table.get('easy', entry)['cost'], 1e-9):13.3f}{entry['completion_hours']:13.3f}{entry['completion_p99']:13.3f}"
+              f"{entry['wait_p99']:13.3f}{entry['missed']:13}{entry['missed_that_a_baseline_met']:13}{entry['preemptions']:13}{entry['moves']:13}{entry['fairness']:13.4f}"
+              f"{entry['fairness_least']:13.4f}")
+    return table
+
+
+def cluster(bench):
+    patience = [] if bench.options.quick else PATIENCE
+    bench.results["cluster"] = {name: cluster_group(bench, f"Cluster, {name}", cases, patience) for name, cases in reported(bench)}
+
+
+def cluster_tuning(bench):
+    bench.results["cluster_tuning"] = {name: cluster_group(bench, f"Cluster, what our policy was tuned on: {name}", cases, [0.1, 0.5]) for name, cases in tuned_on(bench)}
+
+
+TABLES = {"single_pool": single_pool, "leaderboard": leaderboard, "several_zones": several_zones, "gangs": gangs, "cluster": cluster, "cluster_tuning": cluster_tuning}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default=os.environ.get("SPILLWAY_DATA", os.path.join(ROOT, "../shared/data")))
@@ -191,16 +273,19 @@ def main():
     parser.add_argument("--out", default=os.path.join(ROOT, "build/bench/placement.json"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--quick", action="store_true", help="without the omniscient column")
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"only these: {', '.join(TABLES)}")
     options = parser.parse_args()
+    for name in options.tables:
+        if name not in TABLES:
+            parser.error(f"there is no table '{name}'; there are {', '.join(TABLES)}")
     if not os.path.isdir(options.data):
         print(f"bench placement: there are no recorded traces at {options.data}; name their folder with --data: nothing was measured")
         return
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(options, scratch)
-        single_pool(bench)
-        leaderboard(bench)
-        several_zones(bench)
-        gangs(bench)
+        for name, table in TABLES.items():
+            if not options.tables or name in options.tables:
+                table(bench)
     os.makedirs(os.path.dirname(options.out), exist_ok=True)
     with open(options.out, "w", encoding="utf-8") as out:
         json.dump(bench.results, out, indent=2)

@@ -1,8 +1,9 @@
-// spillway-sim: what a policy would have cost on recorded markets. Wiring only: the command line.
+// spillway-sim: what a policy would have cost on recorded markets and workloads. Wiring only: the command line.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -12,6 +13,8 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "scheduler/core/policy/cluster/make.h"
+#include "sim/cluster/cluster_report.h"
 #include "sim/deadline/deadline_report.h"
 
 namespace spillway::sim {
@@ -22,12 +25,20 @@ constexpr char kFooter[] = R"(Exit codes: 0 done, 2 wrong usage or input.
 Examples:
   spillway-sim deadline --traces data/cant-be-late --work 48h --deadline 60h --policy up
   spillway-sim deadline --traces data/skynomad/h100_16 --zones us-central1-a,europe-west1-c --work 41h --deadline 51h50m \
-    --spot-price trace --policy omniscient -o json)";
+    --spot-price trace --policy omniscient -o json
+  spillway-sim cluster --jobs jobs.yaml --cluster cluster.yaml --policy spillway)";
 
 struct Arguments {
   DeadlineRequest request;
   std::string work, deadline, every, on_demand_price, spot_price = "trace", last_tick = "published", output = "table";
   std::string overhead = "12m";
+  bool each = false;
+};
+
+struct ClusterArguments {
+  ClusterRequest request;
+  std::string output = "table";
+  double patience = 0;
   bool each = false;
 };
 
@@ -100,26 +111,65 @@ void AddFlags(CLI::App* app, Arguments* arguments) {
   app->add_option("-o,--output", arguments->output, "How to print")->check(CLI::IsMember({"table", "json"}))->capture_default_str();
 }
 
+absl::Status Fill(ClusterArguments* arguments) {
+  arguments->request.patience_permille = std::llround(arguments->patience * 1000);
+  const absl::StatusOr<std::unique_ptr<core::cluster::Policy>> made = core::cluster::MakePolicy(arguments->request.policy);
+  if (!made.ok())
+    return absl::InvalidArgumentError(absl::StrCat("--policy: ", made.status().message(), " There are ", absl::StrJoin(core::cluster::PolicyNames(), ", ")));
+  if (arguments->patience != 0 && arguments->request.policy != "spillway") return absl::InvalidArgumentError("--patience belongs to the policy spillway");
+  return absl::OkStatus();
+}
+
+void AddFlags(CLI::App* app, ClusterArguments* arguments) {
+  ClusterRequest& request = arguments->request;
+  app->add_option("--jobs", request.jobs, "The jobs: YAML, or a recorded trace")->required();
+  app->add_option("--cluster", request.cluster, "The cluster: reserved nodes, spot pools, on demand")->required();
+  app->add_option("--policy", request.policy, absl::StrCat("One of ", absl::StrJoin(core::cluster::PolicyNames(), ", ")))->required();
+  app->add_option("--patience", arguments->patience,
+                  "How much of its work left a job waits for reserved nodes rather than burst, beyond the boot of a machine [0]")
+      ->check(CLI::Range(0.0, 1000.0));
+  app->add_option("--seed", request.seed, "In place of the jobs file's");
+  app->add_flag("--each", arguments->each, "Every job, not only the means");
+  app->add_option("-o,--output", arguments->output, "How to print")->check(CLI::IsMember({"table", "json"}))->capture_default_str();
+}
+
+int Refuse(const absl::Status& status) {
+  std::cerr << "spillway-sim: " << status.message() << "\n";
+  return 2;
+}
+
+int Deadline(Arguments* arguments) {
+  const absl::Status filled = Fill(arguments);
+  const absl::StatusOr<DeadlineReport> report = filled.ok() ? RunDeadline(arguments->request) : filled;
+  if (!report.ok()) return Refuse(report.status());
+  std::cout << (arguments->output == "json" ? DeadlineJson(*report, arguments->each) : DeadlineTable(*report, arguments->each));
+  return 0;
+}
+
+int Cluster(ClusterArguments* arguments) {
+  const absl::Status filled = Fill(arguments);
+  const absl::StatusOr<ClusterReport> report = filled.ok() ? RunCluster(arguments->request) : filled;
+  if (!report.ok()) return Refuse(report.status());
+  std::cout << (arguments->output == "json" ? ClusterJson(*report, arguments->each) : ClusterTable(*report, arguments->each));
+  return 0;
+}
+
 int Main(int argc, char** argv) {
-  CLI::App app("What a placement policy would have cost on recorded markets.", "spillway-sim");
+  CLI::App app("What a placement policy would have cost on recorded markets and workloads.", "spillway-sim");
   app.footer(kFooter);
   app.require_subcommand(1);
   Arguments arguments;
+  ClusterArguments cluster_arguments;
   CLI::App* deadline = app.add_subcommand("deadline", "One job with a deadline on spot and on-demand machines");
   AddFlags(deadline, &arguments);
+  CLI::App* cluster = app.add_subcommand("cluster", "Many jobs on reserved nodes, and on spot and on-demand machines");
+  AddFlags(cluster, &cluster_arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  const absl::Status filled = Fill(&arguments);
-  const absl::StatusOr<DeadlineReport> report = filled.ok() ? RunDeadline(arguments.request) : filled;
-  if (!report.ok()) {
-    std::cerr << "spillway-sim: " << report.status().message() << "\n";
-    return 2;
-  }
-  std::cout << (arguments.output == "json" ? DeadlineJson(*report, arguments.each) : DeadlineTable(*report, arguments.each));
-  return 0;
+  return deadline->parsed() ? Deadline(&arguments) : Cluster(&cluster_arguments);
 }
 
 }  // namespace

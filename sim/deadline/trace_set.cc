@@ -147,6 +147,7 @@ absl::StatusOr<TraceSet> ParseCounts(absl::string_view csv, absl::string_view or
         return Refused(origin, absl::StrCat("line ", line_number, ", ", set.zones[i - 1].zone, ": a count was expected, not '", Printable(cells[i], 40), "'"));
       }
       set.zones[i - 1].available.push_back(count >= gang);
+      set.zones[i - 1].counts.push_back(count);
     }
   }
   if (set.zones.empty() || set.zones[0].available.empty()) return Refused(origin, "there is no round in it");

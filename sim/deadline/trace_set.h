@@ -23,6 +23,7 @@ struct TraceZone {
   // Of each tick; one value: of all. Empty: the trace has none.
   std::vector<int64_t> spot_micros_per_hour;
   int64_t on_demand_micros_per_hour = 0;  // 0: the trace has none
+  std::vector<int64_t> counts;            // instances that could be had, where the trace says so
 
   int64_t spot_at(int64_t tick) const { return spot_micros_per_hour.size() == 1 ? spot_micros_per_hour[0] : spot_micros_per_hour[static_cast<size_t>(tick)]; }
 };

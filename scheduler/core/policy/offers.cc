@@ -44,10 +44,7 @@ int TierOf(const Offer& offer, int64_t expected, int64_t cheapest_on_demand, boo
   return avoided ? kSpotAvoided : kSpot;
 }
 
-}  // namespace
-
-int64_t ExpectedMicrosPerHour(const State& state, const Offer& offer, int64_t now_ms) {
-  const Observed seen = Observe(state, offer, now_ms);
+int64_t Expected(const Offer& offer, const Observed& seen) {
   const double prior = offer.market == Market::kSpot ? kPriorPreemptionsSpot : kPriorPreemptionsOther;
   const double hazard = (static_cast<double>(offer.preemptions) + prior) / (seen.exposure_hours + kPriorExposureHours);
   // Never more than half of a machine's mean life is lost at once, whatever the interval.
@@ -56,6 +53,14 @@ int64_t ExpectedMicrosPerHour(const State& state, const Offer& offer, int64_t no
   const double expected = static_cast<double>(offer.price_micros_per_hour) * factor;
   if (expected >= 9e18) return std::numeric_limits<int64_t>::max();
   return std::llround(expected);
+}
+
+}  // namespace
+
+int64_t ExpectedMicrosPerHour(const State& state, const Offer& offer, int64_t now_ms) { return Expected(offer, Observe(state, offer, now_ms)); }
+
+int64_t ExpectedMicrosPerHour(const Offer& offer, int64_t exposure_ms, int64_t restart_ms) {
+  return Expected(offer, {static_cast<double>(exposure_ms) / kHourMs, static_cast<double>(restart_ms) / kHourMs});
 }
 
 bool RecentlyBad(const Offer& offer, const Policy& policy, int64_t now_ms) {

@@ -13,6 +13,8 @@ namespace spillway::core {
 // exposure); living nodes of the pool count with the time they have been READY. What a preemption loses is the work since the last checkpoint (nothing
 // where a notice comes first) and the time until a new machine is ready, as observed with this provider's living nodes.
 int64_t ExpectedMicrosPerHour(const State& state, const Offer& offer, int64_t now_ms);
+// The same from what was observed: how long machines of the pool stood ready in all, and how long a new one takes to take over.
+int64_t ExpectedMicrosPerHour(const Offer& offer, int64_t exposure_ms, int64_t restart_ms);
 
 // A pool that preempted (or failed to boot) within policy.pool_avoid_ms.
 bool RecentlyBad(const Offer& offer, const Policy& policy, int64_t now_ms);

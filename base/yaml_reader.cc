@@ -1,4 +1,4 @@
-#include "playground/yaml_reader.h"
+#include "base/yaml_reader.h"
 
 #include <algorithm>
 #include <set>
@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "base/units.h"
 
-namespace spillway::playground {
+namespace spillway {
 
 void YamlErrors::Add(const YAML::Node& at, absl::string_view what) {
   if (!status_.ok()) return;
@@ -101,4 +101,4 @@ int64_t YamlMap::Micros(const char* key) const {
   return value.value_or(0);
 }
 
-}  // namespace spillway::playground
+}  // namespace spillway

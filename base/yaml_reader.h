@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-namespace spillway::playground {
+namespace spillway {
 
 class YamlErrors {
  public:
@@ -52,4 +52,4 @@ class YamlMap {
 // Whole decimal numbers only: no signs on unsigned forms, no leading zero (YAML 1.1 would read 010 as 8), no 1e3.
 std::optional<int64_t> StrictInteger(absl::string_view text);
 
-}  // namespace spillway::playground
+}  // namespace spillway
