@@ -205,8 +205,10 @@ def tuned_on(bench):
     short = {"generate": {"jobs": 150, "mean_gap": "6m", "gpus": [1, 1, 1, 2, 4, 8], "shortest": "2m", "longest": "8h"}}
     long = {"generate": {"jobs": 150, "mean_gap": "20m", "gpus": [1, 1, 2, 8, 8, 16], "shortest": "10m", "longest": "40h"}}
     bursts = {"generate": {"jobs": 100, "mean_gap": "30s", "gpus": [1, 2, 4], "shortest": "30m", "longest": "6h"}}
-    for name, jobs in {"short jobs": short, "long jobs": long, "all at once": bursts, "tiresias": {"trace": bench.path("tiresias/60_job.csv")}}.items():
-        yield name, [(name, jobs, 8, zones, seed, 50 * seed) for seed in range(4)]
+    gangs_of = {"generate": {"jobs": 150, "mean_gap": "3m", "gpus": [1, 1, 1, 6, 8, 12, 16], "shortest": "4m", "longest": "3h"}}
+    for name, jobs, gpus in (("short jobs", short, 8), ("long jobs", long, 8), ("all at once", bursts, 8), ("gangs", gangs_of, 4),
+                             ("tiresias", {"trace": bench.path("tiresias/60_job.csv")}, 8)):
+        yield name, [(name, jobs, gpus, zones, seed, 50 * seed) for seed in range(4)]
 
 
 def write_case(bench, number, jobs, gpus, zones, offset_hours):

@@ -125,8 +125,7 @@ void AddFlags(CLI::App* app, ClusterArguments* arguments) {
   app->add_option("--jobs", request.jobs, "The jobs: YAML, or a recorded trace")->required();
   app->add_option("--cluster", request.cluster, "The cluster: reserved nodes, spot pools, on demand")->required();
   app->add_option("--policy", request.policy, absl::StrCat("One of ", absl::StrJoin(core::cluster::PolicyNames(), ", ")))->required();
-  app->add_option("--patience", arguments->patience,
-                  "How much of its work left a job waits for reserved nodes rather than burst, beyond the boot of a machine [0]")
+  app->add_option("--patience", arguments->patience, "How much later a job may be expected to end for less money, in parts of its work left [0]")
       ->check(CLI::Range(0.0, 1000.0));
   app->add_option("--seed", request.seed, "In place of the jobs file's");
   app->add_flag("--each", arguments->each, "Every job, not only the means");

@@ -415,21 +415,21 @@ struct Busy : Case {
   OfferKey spot, on_demand;
 };
 
-TEST(Cluster, SpillwayWaitsNoLongerThanAMachineWouldBoot) {
-  Busy soon(10 * kMinute);
+TEST(Cluster, SpillwayWaitsForLessThanAMachineWouldBoot) {
+  Busy soon(7 * kMinute);
   soon.AddWaiting(soon.ShapeOf(2), 5 * kHour);
   const Decision waits = DecideBy("spillway", soon.view);
   EXPECT_TRUE(waits.empty());
-  EXPECT_EQ(waits.wake_ms, kNow + 10 * kMinute + 1) << "if the prediction was wrong, it bursts then";
+  EXPECT_EQ(waits.wake_ms, kNow + 7 * kMinute + 30'000 + 1) << "if the prediction was wrong, it bursts then";
 
-  Busy late(11 * kMinute);
+  Busy late(8 * kMinute);
   const TaskId spills = late.AddWaiting(late.ShapeOf(2), 5 * kHour);
   EXPECT_TRUE(OnOffer(DecideBy("spillway", late.view), spills, late.spot));
-  EXPECT_TRUE(DecideBy("spillway", late.view, {4}).empty()) << "four thousandths of five hours are more than a minute";
+  EXPECT_TRUE(DecideBy("spillway", late.view, {4}).empty()) << "four thousandths of five hours are more than half a minute";
 }
 
 TEST(Cluster, SpillwayKeepsDeadlinesOnDemandOnlyWhereSpotMightBreakThem) {
-  Busy one(5 * kHour, kNow + 5 * kHour + 30 * kMinute);  // what runs has no time to make way
+  Busy one(5 * kHour, kNow + 5 * kHour + 11 * kMinute);  // what runs has no time to make way
   // Ten minutes of boot; after the worst, ten more, two of restore, and thirty lost.
   const TaskId safe = one.AddWaiting(one.ShapeOf(2), kHour, kNow + kHour + 52 * kMinute);
   const TaskId unsafe = one.AddWaiting(one.ShapeOf(2), kHour, kNow + kHour + 51 * kMinute);
@@ -442,11 +442,11 @@ TEST(Cluster, SpillwayKeepsDeadlinesOnDemandOnlyWhereSpotMightBreakThem) {
 
 TEST(Cluster, SpillwayLetsATightTaskTakeThePlaceOfOneThatHasTime) {
   Busy one(5 * kHour);
-  const TaskId tight = one.AddWaiting(one.ShapeOf(1), 10 * kMinute, kNow + 15 * kMinute);
+  const TaskId tight = one.AddWaiting(one.ShapeOf(1), 7 * kMinute, kNow + 12 * kMinute);
   const Decision decision = DecideBy("spillway", one.view);
   EXPECT_TRUE(OnReserved(decision, tight));
   ASSERT_EQ(decision.stops, std::vector<TaskId>{one.running});
-  EXPECT_EQ(StartOf(decision, one.running), nullptr) << "its place is free again in ten minutes, sooner than a machine boots";
+  EXPECT_EQ(StartOf(decision, one.running), nullptr) << "its place is free again in seven minutes, sooner than a machine boots";
 
   one.view.running[0].work.moved_ms = kNow - kMinute;
   EXPECT_TRUE(DecideBy("spillway", one.view).stops.empty()) << "it was moved a minute ago";
@@ -461,19 +461,48 @@ TEST(Cluster, SpillwayTakesBurstTasksBackTheDearestRestFirst) {
   const Decision decision = DecideBy("spillway", one.view);
   EXPECT_TRUE(OnReserved(decision, dear));
   EXPECT_EQ(decision.starts.size(), 1u);
-  one.view.running[1].work.left_ms = 7 * kMinute;
-  EXPECT_FALSE(OnReserved(DecideBy("spillway", one.view), dear)) << "its restore would be more than a quarter of what is left";
+  one.view.running[1].work.left_ms = 39 * kMinute;
+  EXPECT_FALSE(OnReserved(DecideBy("spillway", one.view), dear)) << "its restore would be more than a twentieth of what is left";
 }
 
 TEST(Cluster, SpillwayLeavesDearMachinesForCheapOnesThatBootBeside) {
   Case one;
   const OfferKey spot = one.AddOffer(Market::kSpot, 2, 1'000'000, -1), on_demand = one.AddOffer(Market::kOnDemand, 2, 3'000'000, -1);
   const TaskId dear = one.AddBurst(one.ShapeOf(2), on_demand, 2 * kHour);
-  const Decision decision = DecideBy("spillway", one.view);
+  EXPECT_TRUE(DecideBy("spillway", one.view).empty()) << "its restore would delay it";
+  const Decision decision = DecideBy("spillway", one.view, {20});  // 2.4 minutes
   ASSERT_TRUE(OnOffer(decision, dear, spot));
   EXPECT_TRUE(decision.starts[0].beside);
   one.view.running[0].work.deadline_ms = kNow + 2 * kHour + 20 * kMinute;
-  EXPECT_TRUE(DecideBy("spillway", one.view).empty()) << "spot might break its deadline";
+  EXPECT_TRUE(DecideBy("spillway", one.view, {20}).empty()) << "spot might break its deadline";
+  one.view.running[0].work.deadline_ms = 0;
+  one.view.offers[0].expected_micros_per_hour = 1'004'000;  // taken away so often that half a minute is lost
+  EXPECT_TRUE(DecideBy("spillway", one.view, {20}).empty());
+}
+
+TEST(Cluster, SpillwayLeavesRoomToWhatComesNextWhenItTakesTasksBack) {
+  Case one;
+  one.AddNode(8);
+  one.AddNode(8);
+  const OfferKey spot = one.AddOffer(Market::kSpot, 8, 1'000'000, -1);
+  one.AddRunning(one.ShapeOf(6), kHour);
+  const TaskId large = one.AddBurst(one.ShapeOf(8), spot, 9 * kHour), small = one.AddBurst(one.ShapeOf(2), spot, kHour);
+  const Decision decision = DecideBy("spillway", one.view);
+  EXPECT_TRUE(OnReserved(decision, large));
+  EXPECT_EQ(StartOf(decision, small), nullptr) << "two of sixteen are a tenth, and would be all";
+}
+
+TEST(Cluster, SpillwayKeepsTheTurnOfWhatWaitsForAPlace) {
+  Case one;
+  one.AddNode(2);
+  const TaskId waits = one.AddWaiting(one.ShapeOf(2), kHour);
+  const TaskId poor = one.AddWaiting(one.ShapeOf(2), kHour);
+  one.view.waiting[1].owner = "ben";
+  one.view.reserved_used = {{"anna", 10 * kHour}, {"ben", kHour}};
+  one.view.waiting[0].queued_ms = kNow - kMinute;
+  EXPECT_TRUE(OnReserved(DecideBy("spillway", one.view), waits));
+  one.view.waiting[0].queued_ms = kNow - 8 * kMinute;
+  EXPECT_TRUE(OnReserved(DecideBy("spillway", one.view), poor)) << "it has waited for too long, and is promised nothing";
 }
 
 TEST(Cluster, SpillwayServesWhoHadLeast) {

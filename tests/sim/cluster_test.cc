@@ -59,8 +59,8 @@ Pool Spot(std::string zone, std::vector<int64_t> machines, int64_t price = 1'000
           .price_micros_per_gpu_hour = {price}};
 }
 
-ClusterRun Played(const std::vector<SimJob>& jobs, const ClusterSpec& spec, absl::string_view policy) {
-  const auto made = core::cluster::MakePolicy(policy);
+ClusterRun Played(const std::vector<SimJob>& jobs, const ClusterSpec& spec, absl::string_view policy, int64_t patience_permille = 0) {
+  const auto made = core::cluster::MakePolicy(policy, {patience_permille});
   EXPECT_TRUE(made.ok());
   absl::StatusOr<ClusterRun> run = PlayCluster({jobs, 1, 0}, spec, **made);
   EXPECT_TRUE(run.ok()) << run.status().message();
@@ -122,7 +122,7 @@ TEST(ClusterRun, AMoveBesideLosesOnlyItsRestoreAndBillsBoth) {
   // Spot comes at minute 60 of a long job on demand; it boots beside until 70, and takes over.
   std::vector<int64_t> machines(200, 1);
   std::fill(machines.begin(), machines.begin() + 6, 0);
-  const ClusterRun run = Played({JobAt(0, 600, 1)}, SpecOf(0, 0, {Spot("a", machines), OnDemand()}), "spillway");
+  const ClusterRun run = Played({JobAt(0, 600, 1)}, SpecOf(0, 0, {Spot("a", machines), OnDemand()}), "spillway", 50);
   EXPECT_EQ(run.jobs[0].moves, 1);
   EXPECT_EQ(run.jobs[0].on_demand_micros, 3'000'000 * 70 / 60);
   EXPECT_EQ(run.jobs[0].end_ms, (10 + 600 + 2) * kMinuteMs);

@@ -67,6 +67,12 @@ void Board::TakeAny(const Shape& shape, const Members& members) {
   for (const Member& member : members) Find(member.node)->room.Take(shape);
 }
 
+int64_t Board::FreeDevices() const {
+  int64_t free = 0;
+  for (const Slot& slot : slots_) free += slot.room.free_devices();
+  return free;
+}
+
 bool Board::CouldEverFit(const Shape& shape) const {
   return std::count_if(slots_.begin(), slots_.end(), [&](const Slot& slot) { return Misfits(shape, *slot.node) == 0; }) >= shape.nodes;
 }

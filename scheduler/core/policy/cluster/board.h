@@ -23,6 +23,7 @@ class Board {
   bool HasRoom(const Shape& shape, const Members& members) const;
   void TakeAny(const Shape& shape, const Members& members);
   // Whether the reserved nodes could hold it if nothing else ran.
+  int64_t FreeDevices() const;
   bool CouldEverFit(const Shape& shape) const;
 
   // The offers that would take all members now.

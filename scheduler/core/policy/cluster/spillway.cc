@@ -14,13 +14,15 @@ namespace spillway::core::cluster {
 namespace {
 
 constexpr int64_t kAgedMs = 12 * kMsPerHour;  // waited for this long: served in order of arrival
-constexpr int64_t kReturnFactor = 4;          // work left, in restores, that makes a return to reserved nodes worth its restore
+constexpr int64_t kWaitPercent = 75;          // of a boot: the wait for a reserved place that is preferred to one
+constexpr int64_t kReturnFactor = 20;         // work left, in restores, that makes a return to reserved nodes worth its restore
+constexpr int64_t kHeadroomPercent = 10;      // of the reserved devices, which returns leave to what comes next
 constexpr int64_t kHopFactor = 2;             // what a move between burst machines must save, in what it costs
 constexpr int64_t kDwellFactor = 3;           // never moved again within so many boots and restores
 constexpr int64_t kSettledMs = 60'000;        // what has just begun does not make way
 constexpr int kPassesMax = 8;
 
-enum class Class { kAged, kTight, kLoose };
+enum class Class { kAged, kTight, kPromised, kLoose };
 
 class Pass {
  public:
@@ -56,16 +58,20 @@ class Pass {
   }
   Class ClassOf(const QueuedWork& work) const {
     if (view_.now_ms - work.queued_ms >= kAgedMs) return Class::kAged;
-    return SpotSafe(work, true) ? Class::kLoose : Class::kTight;
+    if (!SpotSafe(work, true)) return Class::kTight;
+    return Promised(work) ? Class::kPromised : Class::kLoose;
   }
+  // It has waited for a reserved place already, and not yet for too long: it keeps its turn.
+  bool Promised(const QueuedWork& work) const { return work.queued_ms < view_.now_ms && view_.now_ms <= LimitMs(work); }
   std::tuple<Class, int64_t, int64_t> OrderOf(const QueuedWork& work) const {
     const Class of = ClassOf(work);
     if (of == Class::kAged) return {of, 0, 0};
     if (of == Class::kTight) return {of, LaxityOf(work), 0};
+    if (of == Class::kPromised) return {of, work.queued_ms, 0};
     const auto used = view_.reserved_used.find(work.owner);
     return {of, used == view_.reserved_used.end() ? 0 : used->second / quantum_, Free(work) ? kNever : LaxityOf(work)};
   }
-  int64_t LimitMs(const QueuedWork& work) const { return work.queued_ms + overheads().boot_ms + work.left_ms / 1000 * patience_.wait_permille; }
+  int64_t LimitMs(const QueuedWork& work) const { return work.queued_ms + overheads().boot_ms * kWaitPercent / 100 + work.left_ms / 1000 * patience_.permille; }
   bool Rested(const QueuedWork& work) const {
     return work.moved_ms == 0 || view_.now_ms - work.moved_ms >= kDwellFactor * (overheads().boot_ms + overheads().restore_ms);
   }
@@ -86,12 +92,31 @@ class Pass {
   bool StartReserved(const QueuedWork& work) {
     const std::optional<Members> members = board_.Fit(*work.shape);
     const int64_t end_ms = view_.now_ms + NeedMs(work, overheads());
-    if (!members || (hold_ && !hold_->Leaves(*work.shape, *members, end_ms))) return false;
+    if (!members || (hold_ && !hold_->Leaves(*work.shape, *members, end_ms)) || BreaksAPromise(work, *members, end_ms)) return false;
     if (hold_) hold_->Take(*work.shape, *members, end_ms);
     board_.Take(*work.shape, *members);
     releases_.push_back({end_ms, work.id, work.shape, *members});
     decision_.starts.push_back({work.id, *members, {}, false});
     return true;
+  }
+
+  // Whether those that wait for a reserved place, and would get it soon, would not any more.
+  bool BreaksAPromise(const QueuedWork& work, const Members& members, int64_t end_ms) const {
+    std::vector<const QueuedWork*> promised;
+    for (const QueuedWork* one : waiters_) {
+      if (view_.now_ms <= LimitMs(*one)) promised.push_back(one);
+    }
+    if (promised.empty()) return false;
+    const std::vector<int64_t> without = ForecastStarts(board_, releases_, promised, overheads(), view_.now_ms);
+    Board board = board_;
+    board.Take(*work.shape, members);
+    std::vector<Board::Release> releases = releases_;
+    releases.push_back({end_ms, work.id, work.shape, members});
+    const std::vector<int64_t> with = ForecastStarts(board, releases, promised, overheads(), view_.now_ms);
+    for (size_t i = 0; i < promised.size(); ++i) {
+      if (with[i] > without[i] && with[i] > LimitMs(*promised[i])) return true;
+    }
+    return false;
   }
 
   void Wait(const QueuedWork& work) {
@@ -134,14 +159,14 @@ class Pass {
 
   // Takes the place of tasks that have time, if that costs less than running it on demand.
   bool MakeWay(const QueuedWork& work) {
+    if (!Rested(work)) return false;
     std::vector<const RunningWork*> candidates;
     for (const RunningWork& one : view_.running) {
       const bool settled = view_.now_ms - one.started_ms >= std::max(overheads().boot_ms, kSettledMs) && Rested(one.work);
-      if (!one.reserved() || stopped_.contains(one.work.id) || !settled || !SpotSafe(one.work, true) || SpillPrice(one.work) == 0) continue;
-      candidates.push_back(&one);
+      if (one.reserved() && !stopped_.contains(one.work.id) && settled && SpillPrice(one.work) > 0) candidates.push_back(&one);
     }
     std::sort(candidates.begin(), candidates.end(), [&](const RunningWork* a, const RunningWork* b) {
-      return std::tuple(DevicesOf(*a->work.shape), -LaxityOf(a->work), a->work.id) < std::tuple(DevicesOf(*b->work.shape), -LaxityOf(b->work), b->work.id);
+      return std::tuple(SpillPrice(a->work), -LaxityOf(a->work), a->work.id) < std::tuple(SpillPrice(b->work), -LaxityOf(b->work), b->work.id);
     });
     const std::vector<const RunningWork*> stopped = MakeRoom(*work.shape, candidates, board_);
     if (stopped.empty()) return false;
@@ -171,9 +196,10 @@ class Pass {
     }
     return true;
   }
-  // What spilling it to spot would cost an hour; 0 where it could not.
+  // What spilling it would cost an hour; 0 where its deadline or the market does not allow that.
   int64_t SpillPrice(const QueuedWork& work) const {
-    const Offer* offer = Cheapest(work, true);
+    if (!Free(work) && LaxityOf(work) < overheads().boot_ms) return 0;
+    const Offer* offer = Cheapest(work, SpotSafe(work, true));
     return offer == nullptr ? 0 : std::max<int64_t>(1, ExpectedPrice(*offer, *work.shape));
   }
 
@@ -191,8 +217,15 @@ class Pass {
       const bool free_of_cost = end_ms <= ExpectedEndMs(*one, view_.now_ms);
       if (!free_of_cost && (work.left_ms < kReturnFactor * overheads().restore_ms || !Rested(work))) continue;
       if (!free_of_cost && !Free(work) && end_ms > work.deadline_ms) continue;
+      if (!free_of_cost && board_.FreeDevices() - DevicesOf(*work.shape) < quantum_ / kMsPerHour * kHeadroomPercent / 100) continue;
       if (StartReserved(work)) returned_.insert(work.id);
     }
+  }
+
+  // By how much it would end later over there: a restore, and what the machines' hazard adds to their price.
+  int64_t DelayMs(const QueuedWork& work, const Offer& to, int64_t expected_price) const {
+    const int64_t list_price = std::max<int64_t>(1, to.price_micros_per_hour * work.shape->nodes);
+    return overheads().restore_ms + static_cast<int64_t>(static_cast<__int128>(work.left_ms) * (expected_price - list_price) / list_price);
   }
 
   // Dear machines are left for cheap ones.
@@ -214,6 +247,7 @@ class Pass {
       const int64_t saves = PriceForMs(from_price, there_ms) - PriceForMs(to_price, there_ms);
       const int64_t costs = PriceForMs(to_price, overheads().boot_ms + overheads().restore_ms);
       if (saves <= kHopFactor * costs) continue;
+      if (DelayMs(work, *to, to_price) > work.left_ms / 1000 * patience_.permille) continue;
       board_.TakeOffer(*work.shape, *to);
       decision_.starts.push_back({work.id, {}, {to->provider, to->name}, true});
     }
