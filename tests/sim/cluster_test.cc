@@ -186,7 +186,8 @@ TEST(ClusterRun, NothingStarves) {
       std::vector<SimJob> jobs;
       int64_t at = 0;
       for (int i = 0; i < 25; ++i) {
-        SimJob job = JobAt(at, rng.Between(1, 300), rng.Chance(0.1) ? 4 * nodes : rng.Between(1, 3));
+        const int64_t minutes = rng.Between(1, 300);
+        SimJob job = JobAt(at, minutes, rng.Chance(0.1) ? 4 * nodes : rng.Between(1, 3));
         job.tenant = rng.Chance(0.7) ? "anna" : "ben";
         if (rng.Chance(0.5)) job.deadline_ms = job.arrival_ms + job.duration_ms * 2;
         jobs.push_back(job);

@@ -232,7 +232,8 @@ class Pass {
   void Hop() {
     std::vector<const RunningWork*> bursts;
     for (const RunningWork& one : view_.running) {
-      const bool works = !one.reserved() && !one.moving && one.works_from_ms <= view_.now_ms && !returned_.contains(one.work.id);
+      const bool works =
+          !one.reserved() && !one.moving && one.started_ms < view_.now_ms && one.works_from_ms <= view_.now_ms && !returned_.contains(one.work.id);
       if (works && Rested(one.work)) bursts.push_back(&one);
     }
     std::sort(bursts.begin(), bursts.end(), [](const RunningWork* a, const RunningWork* b) { return a->work.id < b->work.id; });
