@@ -10,6 +10,7 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "checkpoint/layout.h"
 
 namespace spillway::checkpoint {
@@ -19,6 +20,7 @@ namespace {
 constexpr char kMagic[8] = {'S', 'P', 'W', 'Y', 'C', 'K', 'P', 'T'};
 constexpr int64_t kPreambleBytes = 64;
 constexpr size_t kPreambleDigestAt = 56;
+constexpr int64_t kSpareBytes = 1 << 20;  // for MANIFEST and the directories
 
 int64_t RoundUp(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -257,6 +259,12 @@ absl::StatusOr<ContainerHeader> DecodeHeaderRegion(absl::string_view region, int
 absl::StatusOr<ContainerFile> WriteContainer(Io* io, const std::string& path, int rank, int world_size, int64_t step, const std::vector<TensorView>& tensors,
                                              uint32_t chunk_bytes) {
   ASSIGN_OR_RETURN(ContainerHeader header, LayOut(rank, world_size, step, tensors, chunk_bytes));
+  // Told before anything is written, with figures. What a quota allows only the allocation finds out.
+  const auto free_bytes = io->FreeBytes(ParentOf(path));
+  if (free_bytes.ok() && *free_bytes < header.file_bytes + kSpareBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no space left for ", path, ": it has ", FormatBytes(header.file_bytes), ", the disk ", FormatBytes(*free_bytes)));
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<File> file, io->Create(path));
   RETURN_IF_ERROR(file->Allocate(header.file_bytes));  // a full disk shows here, before any byte is written
   for (size_t i = 0; i < tensors.size(); ++i) {

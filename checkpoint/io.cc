@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -120,6 +121,14 @@ class RealFileSystem final : public Io {
     if (::lstat(path.c_str(), &st) == 0) return true;
     if (errno == ENOENT || errno == ENOTDIR) return false;
     return ErrnoStatus(errno, absl::StrCat("stat ", path));
+  }
+
+  absl::StatusOr<int64_t> FreeBytes(const std::string& path) override {
+    struct statvfs st;
+    if (::statvfs(path.c_str(), &st) != 0) return ErrnoStatus(errno, absl::StrCat("statvfs ", path));
+    int64_t bytes = 0;
+    if (__builtin_mul_overflow(st.f_bavail, st.f_frsize, &bytes)) return INT64_MAX;
+    return bytes;
   }
 
  private:

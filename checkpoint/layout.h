@@ -18,9 +18,15 @@ inline constexpr int kRankDigits = 5;
 inline constexpr int kWorldSizeMax = 99'999;
 
 inline constexpr char kManifestName[] = "MANIFEST";
-inline constexpr char kLatestName[] = "LATEST";        // a hint for people and scripts; nothing here trusts it
-inline constexpr char kStagePrefix[] = ".stage-";      // + step name: a save in progress, or what a crash left of one
-inline constexpr char kDamagedPrefix[] = ".damaged-";  // + step name + "." + k: moved out of the way of a new save, kept for inspection
+inline constexpr char kLatestName[] = "LATEST";             // a hint for people and scripts; nothing here trusts it
+inline constexpr char kAttemptFileName[] = "ATTEMPT";       // whose directory it is: ownership.h
+inline constexpr char kAttemptDraftPrefix[] = ".attempt-";  // + owner id: an ATTEMPT that is being written
+inline constexpr char kStagePrefix[] = ".stage-";           // + step name + "." + owner id + "." + number: a save in progress, or what a crash left
+inline constexpr char kDeadPrefix[] = ".dead-";             // + any: being removed
+inline constexpr char kPrunedPrefix[] = ".pruned-";         // + step name: out of sight, about to be removed: retention.h
+inline constexpr char kDamagedPrefix[] = ".damaged-";       // + step name + "." + k: moved out of the way of a new save, kept for inspection
+inline constexpr char kGroupName[] = ".group";              // where the processes of a joint save meet: group.h
+inline constexpr char kPartsName[] = "parts";               // in a stage of a joint save: what each process says of its container
 
 struct AttemptPlace {
   std::string root;     // without a trailing slash; "" when the path is relative and starts with the cluster

@@ -40,47 +40,6 @@ absl::StatusOr<ContainerReader> OpenContainer(Io* io, const std::string& path, c
   return reader;
 }
 
-// Where the parts of a tensor lie.
-struct Source {
-  const ContainerReader* reader;
-  const TensorEntry* entry;
-};
-using SourceMap = std::multimap<absl::string_view, Source>;
-
-absl::Status FillTarget(const TensorTarget& target, const SourceMap& sources) {
-  Slice wanted;
-  RETURN_IF_ERROR(CheckTensor(target.name, target.dtype, target.shape, target.slice, target.bytes, &wanted));
-  const auto [begin, end] = sources.equal_range(target.name);
-  auto misfit = [&](absl::string_view what) { return absl::FailedPreconditionError(absl::StrCat("tensor \"", Printable(target.name), "\" ", what)); };
-  if (begin == end) {
-    std::vector<std::string> names;
-    for (const auto& [name, source] : sources) names.emplace_back(name);
-    const std::string nearest = NearestName(target.name, names);
-    return misfit(absl::StrCat("is not in the checkpoint", nearest.empty() ? "" : "; nearest: ", nearest));
-  }
-  const int64_t element_bytes = DTypeBytes(target.dtype);
-  const int64_t wanted_elements = *ElementsOf(wanted.extent);
-  int64_t filled = 0;
-  std::vector<const Slice*> used;  // a replicated part is in several containers: read once
-  for (auto it = begin; it != end; ++it) {
-    const TensorEntry& entry = *it->second.entry;
-    if (entry.dtype != target.dtype || entry.slice.global != wanted.global) {
-      return misfit(absl::StrCat("is ", DTypeName(entry.dtype), ShapeText(entry.slice.global), " in the checkpoint, wanted ", DTypeName(target.dtype),
-                                 ShapeText(wanted.global)));
-    }
-    if (std::any_of(used.begin(), used.end(), [&](const Slice* slice) { return *slice == entry.slice; })) continue;
-    used.push_back(&entry.slice);
-    if (entry.slice == wanted) return it->second.reader->ReadTensor(entry, target.data);
-    if (OverlapElements(entry.slice, wanted) == 0) continue;
-    std::string part(static_cast<size_t>(entry.byte_length), '\0');
-    RETURN_IF_ERROR(it->second.reader->ReadTensor(entry, part.data()));
-    filled += CopyOverlap(entry.slice, part.data(), wanted, target.data, element_bytes);
-  }
-  // Parts that overlap without being equal would count twice and are as wrong as a hole.
-  if (filled != wanted_elements) return misfit(absl::StrCat("has ", filled, " of the ", wanted_elements, " elements wanted in the checkpoint's slices"));
-  return absl::OkStatus();
-}
-
 // Candidates for RestoreNewest, newest first: the steps of one attempt up to a step, then from the parent of that attempt on.
 class FallBack {
  public:
@@ -90,7 +49,22 @@ class FallBack {
   absl::StatusOr<std::vector<StepEntry>> Steps() const {
     ASSIGN_OR_RETURN(std::vector<StepEntry> steps, ListCommitted(directory_, io_));
     std::erase_if(steps, [&](const StepEntry& entry) { return entry.step > step_max_; });
+    if (!ParseAttemptName(NameOf(directory_)).ok()) PutLaterAttemptsFirst(&steps);
     return steps;
+  }
+
+  // A directory outside the layout may hold several attempts, and what a later one wrote is newer at a lower step too: an earlier one that
+  // did not know yet that it was replaced may have gone on for a while. The step that was asked for stays first. One whose manifest
+  // cannot be read stays behind the next higher step.
+  void PutLaterAttemptsFirst(std::vector<StepEntry>* steps) const {
+    std::map<int64_t, int64_t> attempt_of;
+    int64_t attempt = INT64_MAX;
+    for (const StepEntry& entry : *steps) {
+      const auto manifest = ReadManifest(entry.path, nullptr, io_);
+      if (manifest.ok()) attempt = manifest->attempt;
+      attempt_of[entry.step] = entry.step == step_max_ ? INT64_MAX : attempt;
+    }
+    std::stable_sort(steps->begin(), steps->end(), [&](const StepEntry& a, const StepEntry& b) { return attempt_of[a.step] > attempt_of[b.step]; });
   }
 
   // Goes to the attempt that the present one resumed from; false when it started anew or nobody can tell. Parents have lower numbers,
@@ -136,6 +110,33 @@ absl::Status NothingRestored(const std::string& resume_from, const std::vector<S
   return absl::Status(code, absl::StrCat("no usable checkpoint from ", resume_from, " back", reasons));
 }
 
+// Finds the newest checkpoint that is good to this level and that `use` makes something of; `found` gets it and what was skipped.
+absl::Status UseNewest(const std::string& resume_from, const std::string& job_uid, VerifyLevel level, Io* io, Restored* found,
+                       const std::function<absl::Status(const std::string& path)>& use) {
+  auto step = ParseStepName(NameOf(resume_from));
+  FallBack fall_back(step.ok() ? ParentOf(resume_from) : resume_from, step.ok() ? *step : kStepMax, io);
+  // The one asked for is named in the report even when it is not there any more.
+  if (step.ok()) {
+    ASSIGN_OR_RETURN(const bool exists, io->Exists(resume_from));
+    if (!exists) found->skipped.push_back({resume_from, absl::NotFoundError(absl::StrCat(resume_from, " is not there"))});
+  }
+  do {
+    ASSIGN_OR_RETURN(const std::vector<StepEntry> steps, fall_back.Steps());
+    for (const StepEntry& entry : steps) {
+      auto verified = Verify(entry.path, level, job_uid, io);
+      absl::Status why = verified.status();
+      if (why.ok()) why = use(entry.path);
+      if (why.ok()) {
+        found->checkpoint = *std::move(verified);
+        return absl::OkStatus();
+      }
+      if (!FallingBackHelps(why)) return why;
+      found->skipped.push_back({entry.path, why});
+    }
+  } while (fall_back.ToParent());
+  return NothingRestored(resume_from, found->skipped);
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<StepEntry>> ListCommitted(const std::string& attempt_directory, Io* io) {
@@ -179,51 +180,86 @@ absl::StatusOr<CommittedCheckpoint> Verify(const std::string& path, VerifyLevel 
   return checkpoint;
 }
 
+absl::StatusOr<Reader> Reader::Open(const std::string& path, Io* io) {
+  Reader reader;
+  ASSIGN_OR_RETURN(reader.manifest_, ReadManifest(path, &reader.manifest_sha256_, io));
+  RETURN_IF_ERROR(CheckPlace(path, reader.manifest_));
+  for (size_t rank = 0; rank < reader.manifest_.files.size(); ++rank) {
+    ASSIGN_OR_RETURN(ContainerReader container, OpenContainer(io, path, reader.manifest_, rank));
+    const std::vector<TensorEntry>& entries = container.header().tensors;
+    for (size_t i = 0; i < entries.size(); ++i) reader.sources_[entries[i].name].push_back({rank, i});
+    reader.containers_.push_back(std::move(container));
+  }
+  return reader;
+}
+
+std::vector<StoredTensor> Reader::Tensors() const {
+  std::vector<StoredTensor> tensors;
+  for (const auto& [name, sources] : sources_) {
+    const TensorEntry& entry = EntryOf(sources[0]);
+    tensors.push_back({name, entry.dtype, entry.slice.global});
+  }
+  return tensors;
+}
+
+absl::Status Reader::Read(const TensorTarget& target) const {
+  Slice wanted;
+  RETURN_IF_ERROR(CheckTensor(target.name, target.dtype, target.shape, target.slice, target.bytes, &wanted));
+  auto misfit = [&](absl::string_view what) { return absl::FailedPreconditionError(absl::StrCat("tensor \"", Printable(target.name), "\" ", what)); };
+  const auto found = sources_.find(target.name);
+  if (found == sources_.end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, sources] : sources_) names.push_back(name);
+    const std::string nearest = NearestName(target.name, names);
+    return misfit(absl::StrCat("is not in the checkpoint", nearest.empty() ? "" : "; nearest: ", nearest));
+  }
+  const int64_t element_bytes = DTypeBytes(target.dtype);
+  const int64_t wanted_elements = *ElementsOf(wanted.extent);
+  int64_t filled = 0;
+  std::vector<const Slice*> used;  // a replicated part is in several containers: read once
+  for (const Source& source : found->second) {
+    const TensorEntry& entry = EntryOf(source);
+    const ContainerReader& container = containers_[source.container];
+    if (entry.dtype != target.dtype || entry.slice.global != wanted.global) {
+      return misfit(absl::StrCat("is ", DTypeName(entry.dtype), ShapeText(entry.slice.global), " in the checkpoint, wanted ", DTypeName(target.dtype),
+                                 ShapeText(wanted.global)));
+    }
+    if (std::any_of(used.begin(), used.end(), [&](const Slice* slice) { return *slice == entry.slice; })) continue;
+    used.push_back(&entry.slice);
+    if (entry.slice == wanted) return container.ReadTensor(entry, target.data);
+    if (OverlapElements(entry.slice, wanted) == 0) continue;
+    std::string part(static_cast<size_t>(entry.byte_length), '\0');
+    RETURN_IF_ERROR(container.ReadTensor(entry, part.data()));
+    filled += CopyOverlap(entry.slice, part.data(), wanted, target.data, element_bytes);
+  }
+  // Parts that overlap without being equal would count twice and are as wrong as a hole.
+  if (filled != wanted_elements) return misfit(absl::StrCat("has ", filled, " of the ", wanted_elements, " elements wanted in the checkpoint's slices"));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Manifest> Restore(const std::string& path, const std::vector<TensorTarget>& targets, Io* io) {
-  ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(path, nullptr, io));
-  RETURN_IF_ERROR(CheckPlace(path, manifest));
-  std::vector<ContainerReader> readers;
-  readers.reserve(manifest.files.size());
-  for (size_t rank = 0; rank < manifest.files.size(); ++rank) {
-    ASSIGN_OR_RETURN(ContainerReader reader, OpenContainer(io, path, manifest, rank));
-    readers.push_back(std::move(reader));
-  }
-  SourceMap sources;
-  for (const ContainerReader& reader : readers) {
-    for (const TensorEntry& entry : reader.header().tensors) sources.insert({entry.name, {&reader, &entry}});
-  }
-  for (const TensorTarget& target : targets) RETURN_IF_ERROR(FillTarget(target, sources));
-  return manifest;
+  ASSIGN_OR_RETURN(const Reader reader, Reader::Open(path, io));
+  for (const TensorTarget& target : targets) RETURN_IF_ERROR(reader.Read(target));
+  return reader.manifest();
 }
 
 absl::StatusOr<Restored> RestoreNewest(const std::string& resume_from, const std::vector<TensorTarget>& targets, const std::string& job_uid, Io* io) {
-  auto step = ParseStepName(NameOf(resume_from));
-  FallBack fall_back(step.ok() ? ParentOf(resume_from) : resume_from, step.ok() ? *step : kStepMax, io);
   Restored restored;
-  // The one asked for is named in the report even when it is not there any more.
-  if (step.ok()) {
-    ASSIGN_OR_RETURN(const bool exists, io->Exists(resume_from));
-    if (!exists) restored.skipped.push_back({resume_from, absl::NotFoundError(absl::StrCat(resume_from, " is not there"))});
-  }
-  do {
-    ASSIGN_OR_RETURN(const std::vector<StepEntry> steps, fall_back.Steps());
-    for (const StepEntry& entry : steps) {
-      auto verified = Verify(entry.path, VerifyLevel::kHeaders, job_uid, io);
-      absl::Status why = verified.status();
-      if (why.ok()) {
-        auto manifest = Restore(entry.path, targets, io);
-        if (manifest.ok()) {
-          restored.checkpoint = *std::move(verified);
-          restored.manifest = *std::move(manifest);
-          return restored;
-        }
-        why = manifest.status();
-      }
-      if (!FallingBackHelps(why)) return why;
-      restored.skipped.push_back({entry.path, why});
-    }
-  } while (fall_back.ToParent());
-  return NothingRestored(resume_from, restored.skipped);
+  RETURN_IF_ERROR(UseNewest(resume_from, job_uid, VerifyLevel::kHeaders, io, &restored, [&](const std::string& path) -> absl::Status {
+    ASSIGN_OR_RETURN(restored.manifest, Restore(path, targets, io));
+    return absl::OkStatus();
+  }));
+  return restored;
+}
+
+absl::StatusOr<Opened> OpenNewest(const std::string& resume_from, const std::string& job_uid, Io* io) {
+  Restored found;
+  std::optional<Reader> reader;
+  RETURN_IF_ERROR(UseNewest(resume_from, job_uid, VerifyLevel::kFull, io, &found, [&](const std::string& path) -> absl::Status {
+    ASSIGN_OR_RETURN(reader, Reader::Open(path, io));
+    return absl::OkStatus();
+  }));
+  return Opened{std::move(found.checkpoint), *std::move(reader), std::move(found.skipped)};
 }
 
 absl::StatusOr<ScanResult> ScanAttempt(const std::string& attempt_directory, const ScanOptions& options) {

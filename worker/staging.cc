@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "checkpoint/ownership.h"
 #include "spec/signals.h"
 #include "spillway/v1/job_spec.pb.h"
 #include "worker/disk_quota.h"
@@ -137,7 +138,8 @@ absl::Status ApplyPlan(const StartPlan& plan, bool mount_disk) {
 }
 
 absl::Status Unstage(const std::string& attempt_folder, const std::string& checkpoint_folder) {
-  if (!checkpoint_folder.empty()) (void)rmdir(checkpoint_folder.c_str());  // only an empty one goes
+  // Only one without any checkpoint goes; where even that fails the next attempt has a directory of its own.
+  if (!checkpoint_folder.empty()) checkpoint::RemoveUnlessUsed(checkpoint::RealIo(), checkpoint_folder).IgnoreError();
   RETURN_IF_ERROR(TakeDiskBack(attempt_folder));
   return RemoveTree(attempt_folder);
 }

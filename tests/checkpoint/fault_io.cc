@@ -58,10 +58,14 @@ absl::Status FaultIo::Before(Kind kind, const std::function<void()>& half) {
     case Fault::kNone: return absl::OkStatus();
     case Fault::kErrorOnce: return calls_ == at_ ? error_ : absl::OkStatus();
     case Fault::kErrorStays: return kind == Kind::kTakesSpace ? error_ : absl::OkStatus();
+    case Fault::kReadOnly: return kind == Kind::kReads ? absl::OkStatus() : error_;
     case Fault::kAllFail: return error_;
     case Fault::kExit:
       if (half) half();
       _exit(kExitAtFault);
+    case Fault::kHook:
+      if (calls_ == at_) hook_();
+      return absl::OkStatus();
     case Fault::kPowerCut:
       if (half && calls_ == at_) half();
       return absl::AbortedError("the power is off");

@@ -13,14 +13,18 @@
 
 namespace spillway::checkpoint {
 
+inline constexpr int64_t kCallsMax = 1000;  // what makes more calls to the file system than this has gone wrong
+
 class FaultIo final : public Io {
  public:
   enum class Fault {
     kNone,
     kErrorOnce,   // this call fails, later ones work
     kErrorStays,  // this call and all later ones that would take space fail: a full disk
+    kReadOnly,    // this call and all later ones that would change anything fail: remounted read-only
     kAllFail,     // this call and every later one fail: a broken disk
     kExit,        // the process ends here, after half of a write
+    kHook,        // something else happens before this call: set_hook
     kPowerCut,    // this and every later call fail; then LosePower() takes away what was not synced
   };
 
@@ -33,6 +37,8 @@ class FaultIo final : public Io {
   void LosePower(Rng* rng, const std::string& graveyard);
   // Keeps removed trees here, so that an unsynced removal can be undone. Required for kPowerCut.
   void set_graveyard(std::string path) { graveyard_ = std::move(path); }
+  // What happens at the call, for kHook.
+  void set_hook(std::function<void()> hook) { hook_ = std::move(hook); }
 
   absl::StatusOr<std::unique_ptr<File>> Create(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path) override;
@@ -62,6 +68,7 @@ class FaultIo final : public Io {
   int64_t calls_ = 0;
   bool power_is_back_ = false;
   std::string graveyard_;
+  std::function<void()> hook_;
   int64_t graves_ = 0;
   std::vector<Pending> pending_;
   std::map<std::string, std::string> safe_content_;  // of files with unsynced bytes: what they would fall back to

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -78,6 +79,13 @@ inline CommittedCheckpoint MustSave(const std::string& directory, int64_t step, 
   auto saved = writer->Save(step, SampleState::Of(static_cast<uint64_t>(attempt * 1000 + step)).Views());
   EXPECT_OK(saved);
   return *saved;
+}
+
+// Stages that lie in a directory.
+inline int Drafts(const std::string& directory) {
+  auto names = ListDirectory(directory);
+  if (!names.ok()) return 0;
+  return static_cast<int>(std::count_if(names->begin(), names->end(), [](const std::string& name) { return name.rfind(".stage-", 0) == 0; }));
 }
 
 inline SampleState StateOf(int64_t step, int64_t attempt = 1) { return SampleState::Of(static_cast<uint64_t>(attempt * 1000 + step)); }

@@ -34,7 +34,7 @@ TEST_F(WriterTest, SaysWhatItCommitted) {
   ASSERT_OK_AND_ASSIGN(const std::string latest, ReadFile(Attempt(3) + "/LATEST"));
   EXPECT_EQ(latest, "step-000000000120\n");
   ASSERT_OK_AND_ASSIGN(const std::vector<std::string> names, ListDirectory(Attempt(3)));
-  EXPECT_EQ(names, (std::vector<std::string>{"LATEST", "step-000000000120"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"ATTEMPT", "LATEST", "step-000000000120"}));
 }
 
 TEST_F(WriterTest, NeverReplacesAGoodCheckpoint) {
@@ -65,7 +65,7 @@ TEST_F(WriterTest, RefusesBadInputWithoutATrace) {
   EXPECT_FALSE(writer.Save(-1, {}).ok());
   EXPECT_FALSE(writer.Save(1, {}, {{"bad", "\xff"}}).ok());
   ASSERT_OK_AND_ASSIGN(const std::vector<std::string> names, ListDirectory(Attempt()));
-  EXPECT_TRUE(names.empty());
+  EXPECT_EQ(names, (std::vector<std::string>{"ATTEMPT"}));
 }
 
 TEST_F(WriterTest, NoticesWhenTheDiskDoesNotGiveBackWhatItTook) {
@@ -106,56 +106,6 @@ TEST_F(WriterTest, NoticesWhenTheDiskDoesNotGiveBackWhatItTook) {
   EXPECT_TRUE(absl::IsDataLoss(writer.Save(1, SampleState::Of(1).Views()).status()));
   ASSERT_OK_AND_ASSIGN(const ScanResult scan, ScanAttempt(Attempt()));
   EXPECT_TRUE(scan.committed.empty());
-}
-
-// A 4 x 6 matrix and a replicated scalar: two processes save rows, any number load columns.
-TEST_F(WriterTest, SeveralProcessesMakeOneCheckpointAndAnyNumberReadsIt) {
-  std::vector<int32_t> all(24);
-  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
-  const double lr = 0.25;
-  std::vector<ManifestFile> files;
-  std::vector<Writer> writers;
-  for (int rank = 0; rank < 2; ++rank) {
-    WriterOptions options = OptionsFor(Attempt());
-    options.rank = rank;
-    options.world_size = 2;
-    ASSERT_OK_AND_ASSIGN(Writer writer, Writer::Open(options));
-    const Slice rows{{4, 6}, {2 * rank, 0}, {2, 6}};
-    ASSERT_OK_AND_ASSIGN(ManifestFile file, writer.Stage(7, {{"m", DType::kI32, {2, 6}, all.data() + 12 * rank, 48, rows}, {"lr", DType::kF64, {}, &lr, 8}}));
-    files.push_back(file);
-    writers.push_back(std::move(writer));
-  }
-  ASSERT_OK_AND_ASSIGN(const std::vector<StepEntry> before, ListCommitted(Attempt()));
-  EXPECT_TRUE(before.empty());
-  EXPECT_THAT(writers[1].Commit(7, files), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("rank 0")));
-  EXPECT_FALSE(writers[0].Commit(7, {files[1], files[0]}).ok());
-  ASSERT_OK_AND_ASSIGN(const CommittedCheckpoint saved, writers[0].Commit(7, files));
-  EXPECT_OK(Verify(saved.path, VerifyLevel::kFull).status());
-
-  for (int readers : {1, 2, 3, 6}) {
-    for (int reader = 0; reader < readers; ++reader) {
-      const int64_t columns = 6 / readers, first = reader * columns;
-      std::vector<int32_t> part(static_cast<size_t>(4 * columns), -1);
-      double back = 0;
-      ASSERT_OK(Restore(saved.path, {{"m", DType::kI32, {4, columns}, part.data(), 16 * columns, Slice{{4, 6}, {0, first}, {4, columns}}},
-                                     {"lr", DType::kF64, {}, &back, 8}})
-                    .status());
-      EXPECT_EQ(back, lr);
-      for (int64_t r = 0; r < 4; ++r) {
-        for (int64_t c = 0; c < columns; ++c) EXPECT_EQ(part[static_cast<size_t>(r * columns + c)], r * 6 + first + c);
-      }
-    }
-  }
-}
-
-TEST_F(WriterTest, AnAbandonedStepLeavesNothing) {
-  WriterOptions options = OptionsFor(Attempt());
-  options.world_size = 2;
-  ASSERT_OK_AND_ASSIGN(Writer writer, Writer::Open(options));
-  ASSERT_OK(writer.Stage(7, SampleState::Of(1).Views()).status());
-  ASSERT_OK(writer.Abandon(7));
-  ASSERT_OK_AND_ASSIGN(const std::vector<std::string> names, ListDirectory(Attempt()));
-  EXPECT_TRUE(names.empty());
 }
 
 TEST_F(WriterTest, TakesItsOptionsFromTheEnvironment) {
