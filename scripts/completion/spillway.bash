@@ -23,7 +23,7 @@ _spillway() {
     wait) words="--timeout --server --yes --help" fixed="last" kind=jobs ;;
     cancel) words="--now --reason -o --output --server --yes --help" fixed="last" kind=jobs ;;
     preempt) words="--grace -o --output --server --yes --help" fixed="last" kind=jobs ;;
-    checkpoints) words="-o --output --server --yes --help" fixed="list last" kind=jobs ;;
+    checkpoints) words="--step --shard-size --keep-last --keep-best --metric --maximize --keep-every --dry-run -o --output --server --yes --help" fixed="list show verify export import prune diff last" kind=jobs ;;
     nodes) words="-a --all -o --output --server --yes --help" ;;
     offers) words="--provider -o --output --server --yes --help" ;;
     reservations) words="-o --output --server --yes --help" ;;

@@ -1,0 +1,121 @@
+// `spillway checkpoints` on a disk: what it says and the exit codes. The work itself is tested in tests/checkpoint.
+#include <stdlib.h>
+
+#include "base/files.h"
+#include "base/status_matchers.h"
+#include "checkpoint/checkpoint.h"
+#include "tests/client/fake_api.h"
+
+namespace spillway::client {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class CheckpointFiles : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = ::testing::TempDir() + "spillway-checkpoints-XXXXXX";
+    folder_ = mkdtemp(name.data());
+    Save("run", 10, {1, 2, 3}, "0.5");
+    Save("run", 20, {1, 2, 4}, "0.75");
+  }
+  void TearDown() override { EXPECT_OK(RemoveTree(folder_)); }
+
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  void Save(const std::string& run, int64_t step, std::vector<float> w, const std::string& loss) {
+    checkpoint::WriterOptions options;
+    options.directory = Path(run);
+    auto writer = checkpoint::Writer::Open(options);
+    ASSERT_OK(writer.status());
+    const int64_t bytes = static_cast<int64_t>(w.size() * 4);
+    ASSERT_OK(writer->Save(step, {{"w", checkpoint::DType::kF32, {static_cast<int64_t>(w.size())}, w.data(), bytes}}, {{"loss", loss}}).status());
+  }
+  int Run(std::vector<std::string> args) {
+    args.insert(args.begin(), "checkpoints");
+    return cli_.Run(args);
+  }
+
+  std::string folder_;
+  Cli cli_;
+};
+
+TEST_F(CheckpointFiles, ListsAndShows) {
+  EXPECT_EQ(Run({"list", Path("run")}), 0);
+  EXPECT_THAT(cli_.out, HasSubstr("  20"));
+  EXPECT_THAT(cli_.out, HasSubstr("whole"));
+  ASSERT_OK(WriteFileAtomically(Path("run/step-000000000010/MANIFEST"), "bad"));
+  EXPECT_EQ(Run({"list", Path("run")}), 0);
+  EXPECT_THAT(cli_.out, HasSubstr("damaged"));
+  EXPECT_EQ(Run({"show", Path("run")}), 0);
+  EXPECT_THAT(cli_.out, HasSubstr("step      20 of attempt 1"));
+  EXPECT_THAT(cli_.out, HasSubstr("loss = 0.75"));
+  EXPECT_THAT(cli_.out, HasSubstr("w       f32   [3]     12B"));
+  EXPECT_EQ(Run({"show", Path("run"), "-o", "json"}), 0);
+  EXPECT_THAT(cli_.out, HasSubstr("\"dtype\": \"f32\""));
+  EXPECT_EQ(Run({"show", Path("nothing")}), 3);
+  EXPECT_EQ(Run({"list", folder_}), 3);
+  EXPECT_THAT(cli_.err, HasSubstr("holds no checkpoint"));
+  EXPECT_TRUE(cli_.api.calls.empty());  // no scheduler is asked
+}
+
+TEST_F(CheckpointFiles, VerifiesEveryByte) {
+  EXPECT_EQ(Run({"verify", Path("run")}), 0);
+  EXPECT_THAT(cli_.out, HasSubstr("good     " + Path("run/step-000000000020")));
+  ASSERT_OK_AND_ASSIGN(std::string bytes, ReadFile(Path("run/step-000000000010/rank-00000.bin")));
+  bytes[4096] ^= 1;
+  ASSERT_OK(WriteFileAtomically(Path("run/step-000000000010/rank-00000.bin"), bytes));
+  EXPECT_EQ(Run({"verify", Path("run")}), 4);
+  EXPECT_THAT(cli_.out, HasSubstr("damaged  " + Path("run/step-000000000010")));
+  EXPECT_THAT(cli_.err, HasSubstr("1 of 2 checkpoints are damaged"));
+  EXPECT_EQ(Run({"verify", Path("run/step-000000000020")}), 0);
+  EXPECT_EQ(Run({"export", Path("run/step-000000000010"), Path("bad.safetensors")}), 4);
+  EXPECT_FALSE(PathExists(Path("bad.safetensors")));
+}
+
+TEST_F(CheckpointFiles, ExportsImportsAndCompares) {
+  EXPECT_EQ(Run({"export", Path("run"), Path("w.safetensors")}), 0);
+  EXPECT_THAT(cli_.out, HasSubstr("w.safetensors: 1 tensor, "));
+  EXPECT_EQ(Run({"export", Path("run"), Path("w.safetensors")}), 4);
+  EXPECT_EQ(Run({"import", Path("w.safetensors"), Path("other")}), 2);
+  EXPECT_THAT(cli_.err, HasSubstr("Say --step N"));
+  EXPECT_EQ(Run({"import", Path("w.safetensors"), Path("other"), "--step", "1"}), 0);
+  EXPECT_EQ(Run({"diff", Path("run"), Path("other")}), 0);
+  EXPECT_EQ(cli_.out, "1 tensor, all equal bit for bit\n");
+  EXPECT_EQ(Run({"diff", Path("run/step-000000000010"), Path("other")}), 1);
+  EXPECT_EQ(cli_.out, "w: 1 of 3 elements differ\n");
+  Save("third", 1, {1, 2}, "0");
+  EXPECT_EQ(Run({"diff", Path("third"), Path("other"), "-o", "json"}), 1);
+  EXPECT_THAT(cli_.out, HasSubstr("f32[2] and f32[3]"));
+}
+
+TEST_F(CheckpointFiles, PrunesWhatItIsTold) {
+  for (int64_t step : {30, 40, 50}) Save("run", step, {1}, "1");
+  EXPECT_EQ(Run({"prune", Path("run"), "--dry-run", "--keep-best", "1", "--metric", "loss"}), 0);
+  EXPECT_THAT(cli_.out, HasSubstr("would go  " + Path("run/step-000000000020")));
+  EXPECT_THAT(cli_.out, Not(HasSubstr("step-000000000010")));
+  EXPECT_EQ(Run({"prune", Path("run")}), 2);  // no terminal, no --yes
+  EXPECT_TRUE(PathExists(Path("run/step-000000000010")));
+  EXPECT_EQ(Run({"prune", Path("run"), "--yes"}), 0);
+  EXPECT_THAT(cli_.out, HasSubstr("3 checkpoints removed"));
+  EXPECT_FALSE(PathExists(Path("run/step-000000000030")));
+  EXPECT_TRUE(PathExists(Path("run/step-000000000040")));
+  EXPECT_EQ(Run({"prune", Path("run"), "--keep-last", "1"}), 2);
+  EXPECT_THAT(cli_.err, HasSubstr("keep_last is 1"));
+}
+
+TEST_F(CheckpointFiles, AJobMeansItsNewestRegisteredOne) {
+  cli_.api.checkpoints.add_checkpoints()->set_path("c/5/0/a1/step-000000000020");
+  EXPECT_EQ(Run({"show", "5"}), 3);
+  EXPECT_THAT(cli_.err, HasSubstr("does not lie on this machine"));
+}
+
+TEST_F(CheckpointFiles, SaysHowItIsWritten) {
+  EXPECT_EQ(Run({"diff", Path("run")}), 2);
+  EXPECT_THAT(cli_.err, HasSubstr("write: spillway checkpoints diff JOB|PATH JOB|PATH"));
+  EXPECT_EQ(Run({"verfy", Path("run")}), 2);
+  EXPECT_THAT(cli_.err, HasSubstr("do you mean `verify`?"));
+}
+
+}  // namespace
+}  // namespace spillway::client
