@@ -38,6 +38,18 @@ engine::TerminateOrder TerminateOf(const engine::CreateOrder& order, const std::
   return {order.node.id, order.node.provider, order.node.name, instance_id, order.client_token};
 }
 
+std::string ProgramOf(pid_t pid) {
+  const std::string command = ReadFile(absl::StrCat("/proc/", pid, "/cmdline"), 1 << 20).value_or("");
+  const std::string path = command.substr(0, command.find('\0'));
+  return path.substr(path.rfind('/') + 1);
+}
+
+pid_t ParentOf(pid_t pid) {
+  const std::string status = ReadFile(absl::StrCat("/proc/", pid, "/status"), 1 << 20).value_or("");
+  const size_t at = status.find("\nPPid:");
+  return at == std::string::npos ? 0 : atoi(status.c_str() + at + 6);
+}
+
 class World {
  public:
   virtual ~World() = default;
@@ -45,13 +57,14 @@ class World {
   virtual std::unique_ptr<Provider> Make(const Surroundings& surroundings) = 0;
   // Everything that lives of a node, supervisor and worker included.
   virtual std::vector<pid_t> ProcessesOf(const std::string& node_name, const std::string& instance_id) = 0;
-  // Its worker and supervisor, by their programs: a process between fork and exec still shows its parent's.
+  // Its worker and supervisor, by their programs. What either forked and still shows its parent's program, between fork and exec or in the supervisor's
+  // trial of its cgroups, is none of the two.
   std::map<std::string, pid_t> ProgramsOf(const std::string& node_name, const std::string& instance_id) {
     std::map<std::string, pid_t> programs;
     for (const pid_t pid : ProcessesOf(node_name, instance_id)) {
-      const std::string command = ReadFile(absl::StrCat("/proc/", pid, "/cmdline"), 1 << 20).value_or("");
-      const std::string path = command.substr(0, command.find('\0')), program = path.substr(path.rfind('/') + 1);
-      if (program == "spillway-worker" || program == "spillway-supervisor") programs[program] = pid;
+      const pid_t parent = ParentOf(pid);  // asked first: what has ended meanwhile has no program any more
+      const std::string program = ProgramOf(pid);
+      if ((program == "spillway-worker" || program == "spillway-supervisor") && ProgramOf(parent) != program) programs[program] = pid;
     }
     return programs;
   }
