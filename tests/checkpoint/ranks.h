@@ -14,6 +14,17 @@
 
 namespace spillway::checkpoint {
 
+// What each of them exited with (-1: killed), once it has.
+inline std::vector<int> ExitCodes(const std::vector<pid_t>& children) {
+  std::vector<int> codes;
+  for (pid_t child : children) {
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+  }
+  return codes;
+}
+
 // Runs `body` for each rank in a process of its own and returns what each exited with (-1: killed).
 inline std::vector<int> RunRanks(int world_size, const std::function<int(int rank)>& body) {
   std::vector<pid_t> children;
@@ -22,13 +33,7 @@ inline std::vector<int> RunRanks(int world_size, const std::function<int(int ran
     if (child == 0) _exit(body(rank));
     children.push_back(child);
   }
-  std::vector<int> codes;
-  for (pid_t child : children) {
-    int status = 0;
-    EXPECT_EQ(waitpid(child, &status, 0), child);
-    codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
-  }
-  return codes;
+  return ExitCodes(children);
 }
 
 // Two processes of which one runs at a time: each passes the turn on where it would sleep. When the other is gone time passes instead, so
@@ -98,13 +103,7 @@ inline std::vector<int> RunTwoInTurns(const std::function<int(int rank, Turns* t
     children.push_back(child);
   }
   turns.Release();
-  std::vector<int> codes;
-  for (pid_t child : children) {
-    int status = 0;
-    EXPECT_EQ(waitpid(child, &status, 0), child);
-    codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
-  }
-  return codes;
+  return ExitCodes(children);
 }
 
 // What rank 0 or 1 of two has of a state: rows of the weights; the generator is in both, whole.

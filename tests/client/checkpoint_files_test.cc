@@ -1,10 +1,9 @@
 // `spillway checkpoints` on a disk: what it says and the exit codes. The work itself is tested in tests/checkpoint.
-#include <stdlib.h>
-
 #include "base/files.h"
 #include "base/status_matchers.h"
 #include "checkpoint/checkpoint.h"
 #include "tests/client/fake_api.h"
+#include "tests/support/temporary_folder.h"
 
 namespace spillway::client {
 namespace {
@@ -15,14 +14,11 @@ using ::testing::Not;
 class CheckpointFiles : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = ::testing::TempDir() + "spillway-checkpoints-XXXXXX";
-    folder_ = mkdtemp(name.data());
     Save("run", 10, {1, 2, 3}, "0.5");
     Save("run", 20, {1, 2, 4}, "0.75");
   }
-  void TearDown() override { EXPECT_OK(RemoveTree(folder_)); }
 
-  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string Path(const std::string& name) const { return folder_.File(name); }
   void Save(const std::string& run, int64_t step, std::vector<float> w, const std::string& loss) {
     checkpoint::WriterOptions options;
     options.directory = Path(run);
@@ -36,7 +32,7 @@ class CheckpointFiles : public ::testing::Test {
     return cli_.Run(args);
   }
 
-  std::string folder_;
+  TemporaryFolder folder_;
   Cli cli_;
 };
 
@@ -54,7 +50,7 @@ TEST_F(CheckpointFiles, ListsAndShows) {
   EXPECT_EQ(Run({"show", Path("run"), "-o", "json"}), 0);
   EXPECT_THAT(cli_.out, HasSubstr("\"dtype\": \"f32\""));
   EXPECT_EQ(Run({"show", Path("nothing")}), 3);
-  EXPECT_EQ(Run({"list", folder_}), 3);
+  EXPECT_EQ(Run({"list", folder_.path()}), 3);
   EXPECT_THAT(cli_.err, HasSubstr("holds no checkpoint"));
   EXPECT_TRUE(cli_.api.calls.empty());  // no scheduler is asked
 }

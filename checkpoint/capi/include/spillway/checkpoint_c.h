@@ -159,11 +159,11 @@ typedef struct spw_run spw_run;
 int32_t spw_run_from_environment(spw_run** out);
 void spw_run_close(spw_run* run); /* NULL is allowed */
 
-int32_t spw_run_under_spillway(const spw_run* run);       /* 1 or 0 */
-int64_t spw_run_attempt(const spw_run* run);              /* 1 without Spillway */
-const char* spw_run_job_uid(const spw_run* run);          /* "" without Spillway */
-const char* spw_run_checkpoint_dir(const spw_run* run);   /* "" when there is none */
-const char* spw_run_resume_from(const spw_run* run);      /* "" for a fresh start */
+int32_t spw_run_under_spillway(const spw_run* run);     /* 1 or 0 */
+int64_t spw_run_attempt(const spw_run* run);            /* 1 without Spillway */
+const char* spw_run_job_uid(const spw_run* run);        /* "" without Spillway */
+const char* spw_run_checkpoint_dir(const spw_run* run); /* "" when there is none */
+const char* spw_run_resume_from(const spw_run* run);    /* "" for a fresh start */
 /* 1 when this process has been told to stop, with the reason in `reason` (may be NULL; valid until the next call), and 0 otherwise. One stat(2). */
 int32_t spw_run_notice(spw_run* run, const char** reason, int64_t* ms_left /* -1: not known; may be NULL */);
 
