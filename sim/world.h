@@ -76,20 +76,26 @@ class World {
 
  private:
   struct Planned {
-    int64_t at_ms;
-    int64_t order;
     Task what;
     LifeWatch life;
-    bool watched;  // happens only while `life` lasts
+    bool watched = false;  // happens only while `life` lasts
   };
-  void Plan(Planned planned);
-  static bool Later(const Planned& a, const Planned& b) { return a.at_ms != b.at_ms ? a.at_ms > b.at_ms : a.order > b.order; }
+  // The heap moves these, not what is planned: half a million a day.
+  struct Turn {
+    int64_t at_ms;
+    int64_t order;
+    size_t place;  // in planned_
+  };
+  void Plan(int64_t at_ms, Planned planned);
+  static bool Later(const Turn& a, const Turn& b) { return a.at_ms != b.at_ms ? a.at_ms > b.at_ms : a.order > b.order; }
   void AppendTrace(absl::string_view line);
 
   const uint64_t seed_;
   int64_t now_ms_ = kStartMs;
   int64_t next_order_ = 0, steps_ = 0, steps_at_ms_ = 0;
-  std::vector<Planned> heap_;
+  std::vector<Turn> heap_;
+  std::vector<Planned> planned_;
+  std::vector<size_t> free_places_;
   std::string* trace_ = nullptr;
   std::map<std::string, int64_t, std::less<>> reached_;
   std::string failure_;

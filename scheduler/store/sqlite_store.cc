@@ -35,13 +35,15 @@ std::string ChainHash(absl::string_view prev_hash, int64_t seq, int64_t now_ms, 
   return std::string(digest.begin(), digest.end());
 }
 
-// One statement a table, prepared once.
+// One statement a table, prepared once; and what a commit begins and ends with.
 struct SqliteStore::Statements {
-  Statement event_batch, spec, meta, job, task, node, shape, offer, request, forget_request, charge, checkpoint, snapshot;
+  Statement begin, commit, event_batch, spec, meta, job, task, node, shape, offer, request, forget_request, charge, checkpoint, snapshot;
 
   static absl::StatusOr<std::unique_ptr<Statements>> Prepare(Database* db) {
     auto all = std::make_unique<Statements>();
     const std::pair<Statement*, const char*> list[] = {
+        {&all->begin, "BEGIN IMMEDIATE"},
+        {&all->commit, "COMMIT"},
         {&all->event_batch, "INSERT INTO event_batch(seq, n, now_ms, prev_hash, hash, body) VALUES(?,?,?,?,?,?)"},
         {&all->spec, "INSERT OR IGNORE INTO spec(digest, body) VALUES(?,?)"},
         {&all->meta, "INSERT OR REPLACE INTO meta(id, body) VALUES(1,?)"},
@@ -119,9 +121,9 @@ absl::Status SqliteStore::Commit(const Batch& batch) {
   }
   const std::string body = EncodeEvents(batch.events);
   const std::string hash = ChainHash(last_hash_, batch.seq, batch.now_ms, body);
-  absl::Status written = db_.Execute("BEGIN IMMEDIATE");
+  absl::Status written = statements_->begin.Start().Run();
   if (written.ok()) written = Write(batch, hash, body);
-  if (written.ok()) written = db_.Execute("COMMIT");
+  if (written.ok()) written = statements_->commit.Start().Run();
   if (!written.ok()) {
     db_.Rollback();
     if (absl::IsResourceExhausted(written)) files_.GiveUpBallast();

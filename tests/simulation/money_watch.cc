@@ -42,11 +42,14 @@ class MoneyWatch final : public Watch {
   void Calm(int64_t calm_ms, const Simulation& simulation) override {
     if (calm_ms < 5 * 60'000) return;
     for (const auto& [id, instance] : simulation.cloud().instances()) {
-      const bool wanted = std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& entry) {
-        const core::Node& row = entry.second.row;
-        return row.owned && row.gone_ms == 0 && (row.instance_id == id || (row.instance_id.empty() && row.name == instance->name));
-      });
-      if (instance->ended_ms != 0 || instance->ending || wanted) {
+      // Most have ended, and are many: asked last is what takes long.
+      const auto is_somebodys = [&] {
+        return std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& entry) {
+          const core::Node& row = entry.second.row;
+          return row.owned && row.gone_ms == 0 && (row.instance_id == id || (row.instance_id.empty() && row.name == instance->name));
+        });
+      };
+      if (instance->ended_ms != 0 || instance->ending || is_somebodys()) {
         unwanted_minutes_.erase(id);
       } else if (++unwanted_minutes_[id] > 2) {
         return Broken("instance ", id, " (", instance->name, ") is nobody's and bills on, though the cloud answers");
