@@ -158,11 +158,12 @@ reservations:
         self.wait_for("two reserved nodes", lambda: sum(n.get("state") == "READY" for n in self.ask("nodes").get("nodes", [])) == 2)
 
     def stop(self):
-        for process in [*self.workers, self.scheduler, self.playground]:
-            if process and process.poll() is None:
+        """The scheduler last: a worker that stops its jobs stays until the scheduler has taken down how they ended."""
+        for group in [[*self.workers, self.playground], [self.scheduler]]:
+            running = [process for process in group if process and process.poll() is None]
+            for process in running:
                 process.terminate()
-        for process in [*self.workers, self.scheduler, self.playground]:
-            if process:
+            for process in running:
                 try:
                     process.wait(timeout=20)
                 except subprocess.TimeoutExpired:
@@ -512,7 +513,7 @@ def main():
     try:
         report = tell(stage, rng, seed, os.path.abspath(options.data), report)
     except (DemoError, KeyboardInterrupt, subprocess.TimeoutExpired) as error:
-        say(f"demo: {error or 'interrupted'}")
+        say(f"demo: {str(error) or 'interrupted'}")
     finally:
         stage.stop()
     stage_left = leftovers(stage)

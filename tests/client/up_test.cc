@@ -90,8 +90,29 @@ class UpTest : public ::testing::Test {
   int calls_ = 0;
 };
 
+// A socket of this machine's own address at a port that nobody had: bound, and not listening.
+int BindFreePort(int64_t* port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  *port = ntohs(address.sin_port);
+  return fd;
+}
+
 TEST_F(UpTest, AJobRunsAndTheExitCodesSayHow) {
+  // Where a scheduler was and is no more: at the usual port the machine may have somebody else's.
+  const HomePaths paths(home_);
+  int64_t port = 0;
+  const int nobody = BindFreePort(&port);
+  ASSERT_OK(MakeDirectories(JoinPath(home_, "run"), 0700));
+  ASSERT_OK(WriteFileAtomically(paths.user_port, absl::StrCat(port, "\n")));
   const Result before = Spillway({"queue"});
+  close(nobody);
+  ASSERT_OK(RemoveTree(JoinPath(home_, "run")));
   EXPECT_EQ(before.code, 5);
   EXPECT_THAT(before.err, HasSubstr("start it with `spillway up`"));
   Up({"--resources", "cpus=1,memory=1GB,gpu=H100:1:80GB:simulated"});
@@ -188,15 +209,10 @@ TEST_F(UpTest, AFailedFirstUpLeavesNothingAndTheNextOneMaySayAnotherPort) {
   home_ = JoinPath(folder_, "first");
   const HomePaths paths(home_);
   // A port that is taken.
-  const int taken = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  ASSERT_EQ(bind(taken, reinterpret_cast<sockaddr*>(&address), size), 0);
+  int64_t port = 0;
+  const int taken = BindFreePort(&port);
   ASSERT_EQ(listen(taken, 1), 0);
-  ASSERT_EQ(getsockname(taken, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  const Result up = Spillway({"up", "--port", absl::StrCat(ntohs(address.sin_port))});
+  const Result up = Spillway({"up", "--port", absl::StrCat(port)});
   close(taken);
   EXPECT_EQ(up.code, 5);
   EXPECT_THAT(up.err, AllOf(HasSubstr("cannot listen on 127.0.0.1:"), Not(HasSubstr("chttp2")), Not(HasSubstr("grpc"))));
@@ -204,9 +220,9 @@ TEST_F(UpTest, AFailedFirstUpLeavesNothingAndTheNextOneMaySayAnotherPort) {
   EXPECT_FALSE(PathExists(paths.scheduler_pid));
   const Result again = Spillway({"up", "--port", "0", "--no-worker"});
   EXPECT_EQ(again.code, 0) << again.err;
-  ASSERT_OK_AND_ASSIGN(const std::string port, ReadFile(paths.user_port));
-  EXPECT_THAT(again.out, HasSubstr(absl::StrCat("is up at 127.0.0.1:", absl::StripAsciiWhitespace(port)))) << "any free one, shown and recorded";
-  EXPECT_NE(absl::StripAsciiWhitespace(port), "7070");
+  ASSERT_OK_AND_ASSIGN(const std::string free_port, ReadFile(paths.user_port));
+  EXPECT_THAT(again.out, HasSubstr(absl::StrCat("is up at 127.0.0.1:", absl::StripAsciiWhitespace(free_port)))) << "any free one, shown and recorded";
+  EXPECT_NE(absl::StripAsciiWhitespace(free_port), "7070");
 }
 
 TEST_F(UpTest, ANodeThatCannotStartTakesDownWhatTheSameUpStarted) {
