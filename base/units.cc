@@ -138,6 +138,11 @@ absl::StatusOr<int64_t> ParseBytes(absl::string_view text) {
     fraction = TakeWhile(&rest, IsDigit);
     if (fraction.empty() || fraction.size() > 9) return refuse("1 to 9 decimals are expected after the point");
   }
+  // 16 bytes are never meant where 16 is written: only nothing needs no unit.
+  if (rest.empty() && (whole > 0 || !fraction.empty())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", Printable(text), "' is not a size: the unit is missing; write ", text, whole < (1 << 20) || !fraction.empty() ? "GB" : "B"));
+  }
   int64_t size = rest.empty() ? 1 : 0;
   std::vector<std::string> names;
   for (const Unit& unit : kByteUnits) {

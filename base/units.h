@@ -16,7 +16,7 @@ inline constexpr int64_t kDurationMsMax = 3'650LL * 24 * 3'600 * 1'000;
 absl::StatusOr<int64_t> ParseDurationMs(absl::string_view text);
 std::string FormatDurationMs(int64_t ms);  // "2h30m", "45s", "250ms", "0s"
 
-// "24GB", "512MiB", "1.5TB", "100" (bytes). KB, MB, GB, TB, KiB ... are all powers of 1024 (the way GPU memory is sold).
+// "24GB", "512MiB", "1.5TB", "100B", "0"; a bare number other than 0 is refused. KB, MB, GB, TB, KiB ... are all powers of 1024 (the way GPU memory is sold).
 // Part of a byte is dropped: "0.1GB" is 107374182.
 absl::StatusOr<int64_t> ParseBytes(absl::string_view text);
 std::string FormatBytes(int64_t bytes);  // "24GB", "1.5GB", "100B"

@@ -13,10 +13,10 @@ constexpr const char* kInherited[] = {"PATH",         "HOME",         "LANG",   
 
 // What the machine declares: an instance has as much of the box as its offer says, and accelerators that are not there.
 std::string ResourcesText(const Terms& terms) {
-  std::string text = absl::StrCat("cpus=", terms.cpus, ",memory=", terms.memory_bytes);
-  if (terms.disk_bytes > 0) absl::StrAppend(&text, ",disk=", terms.disk_bytes);
+  std::string text = absl::StrCat("cpus=", terms.cpus, ",memory=", terms.memory_bytes, "B");
+  if (terms.disk_bytes > 0) absl::StrAppend(&text, ",disk=", terms.disk_bytes, "B");
   if (terms.gpus.count == 0) return absl::StrCat(text, ",gpu=none");
-  return absl::StrCat(text, ",gpu=", terms.gpus.model, ":", terms.gpus.count, ":", terms.gpus.memory_bytes, ":simulated");
+  return absl::StrCat(text, ",gpu=", terms.gpus.model, ":", terms.gpus.count, ":", terms.gpus.memory_bytes, "B:simulated");
 }
 
 std::map<std::string, std::string> PlaceholdersOf(const Instance& instance, const MachinePlace& place) {

@@ -225,6 +225,7 @@ absl::StatusOr<ByteRangeValue> ParseByteRange(absl::string_view text) {
     if (part.empty()) continue;
     RETURN_IF_ERROR(RefuseLeadingZero(part));
     auto bytes = ParseBytes(part);
+    if (!bytes.ok() && part.find_first_not_of("0123456789.") == absl::string_view::npos) return bytes.status();  // names the unit that is missing
     if (!bytes.ok() || *bytes <= 0) return refuse();
     *into = *bytes;
   }

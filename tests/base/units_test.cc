@@ -53,8 +53,8 @@ TEST(DurationTest, FormattedDurationsParseBack) {
 
 TEST(BytesTest, ReadsWhatPeopleWrite) {
   const std::pair<const char*, int64_t> kCases[] = {
-      {"24GB", 24LL << 30},   {"512MiB", 512LL << 20}, {"1.5TB", 3LL << 39},         {"100", 100}, {"100B", 100}, {"0", 0}, {"1KB", 1024},
-      {"0.1GB", 107'374'182}, {"7EB", 7LL << 60},      {"9223372036854775807", kMax}};
+      {"24GB", 24LL << 30},   {"512MiB", 512LL << 20}, {"1.5TB", 3LL << 39},          {"100B", 100}, {"0", 0}, {"1KB", 1024},
+      {"0.1GB", 107'374'182}, {"7EB", 7LL << 60},      {"9223372036854775807B", kMax}};
   for (const auto& [text, bytes] : kCases) {
     ASSERT_OK_AND_ASSIGN(const int64_t parsed, ParseBytes(text));
     EXPECT_EQ(parsed, bytes) << text;
@@ -62,12 +62,19 @@ TEST(BytesTest, ReadsWhatPeopleWrite) {
 }
 
 TEST(BytesTest, RefusesWhatIsNoSize) {
-  for (const char* text : {"", "GB", "-1GB", "+1", "1.GB", ".5GB", "1.5", "1.5B", "24 GB", "24gb", "24G", "1e3", "8EB", "9223372036854775808", "1.2.3GB",
+  for (const char* text : {"", "GB", "-1GB", "+1", "1.GB", ".5GB", "1.5B", "24 GB", "24gb", "24G", "1e3", "8EB", "9223372036854775808", "1.2.3GB",
                            "1.0000000001GB", "99999999999999999999999999999999999999999999GB"}) {
     EXPECT_THAT(ParseBytes(text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("write 24GB, 512MiB, 1.5TB"))) << text;
   }
   EXPECT_THAT(ParseBytes("24gb"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("did you mean GB?")));
   EXPECT_THAT(ParseBytes("24gib"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("did you mean GiB?")));
+}
+
+TEST(BytesTest, ANumberWithoutItsUnitIsNotTakenForBytes) {
+  const std::pair<const char*, const char*> kCases[] = {{"16", "'16' is not a size: the unit is missing; write 16GB"},
+                                                        {"1.5", "'1.5' is not a size: the unit is missing; write 1.5GB"},
+                                                        {"1048576", "'1048576' is not a size: the unit is missing; write 1048576B"}};
+  for (const auto& [text, why] : kCases) EXPECT_THAT(ParseBytes(text), StatusIs(absl::StatusCode::kInvalidArgument, why)) << text;
 }
 
 TEST(BytesTest, Formats) {

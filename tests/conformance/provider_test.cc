@@ -337,7 +337,7 @@ TEST_P(ProviderConformance, WhatLivesOnlyHereIsTriedOnlyHere) {
     EXPECT_TRUE(Eventually([&] { return AliveInListing("burst-1") && pid_in("worker.pid") > 0 && pid_in("worker.pid") != worker; }, 30));
     EXPECT_EQ(pid_in("supervisor.pid"), supervisor);
     // The declared resources arrive exactly: 1.05 cores are not 1.5.
-    EXPECT_FALSE(ProcessesWithArgument("cpus=1.050,memory=104857600,gpu=none").empty());
+    EXPECT_FALSE(ProcessesWithArgument("cpus=1.050,memory=104857600B,gpu=none").empty());
     return;
   }
   // The cloud's own ends, its errors, its silence.

@@ -46,7 +46,7 @@ TEST(WorkerCommandTest, TheUsualWorkerIsToldWhereItIs) {
   EXPECT_EQ(value("--market"), "spot");
   EXPECT_EQ(value("--provider"), "burst");
   EXPECT_EQ(value("--notice-source"), "aws");
-  EXPECT_EQ(value("--resources"), "cpus=96,memory=1099511627776,gpu=H100:8:85899345920:simulated");
+  EXPECT_EQ(value("--resources"), "cpus=96,memory=1099511627776B,gpu=H100:8:85899345920B:simulated");
 }
 
 TEST(WorkerCommandTest, AMachineInheritsNoSecrets) {

@@ -16,6 +16,9 @@ TEST(Scalar, ByteRanges) {
     EXPECT_EQ(FormatByteRange(range), text);
   }
   for (const char* text : {"", "..", "0GB..", "1GB...2GB", "1GB..2GB..3GB", "-1GB", "GB"}) EXPECT_FALSE(ParseByteRange(text).ok()) << text;
+  for (const char* text : {"80", "80..", "..80", "40GB..80"}) {
+    EXPECT_THAT(ParseByteRange(text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the unit is missing; write 80GB"))) << text;
+  }
 }
 
 TEST(Scalar, IntegersAtTheirEdges) {

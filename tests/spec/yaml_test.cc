@@ -123,6 +123,10 @@ TEST(Yaml, RefusesNumbersThatCouldBeReadTwoWays) {
 
 TEST(Yaml, RefusesUnitsThatAreMissingOrWrong) {
   EXPECT_EQ(ErrorOf("checkpoint: {grace: 90}\n"), "train.yaml:1: checkpoint.grace: '90' is not a duration: the unit is missing; write 90s, 15m, 2h30m");
+  for (const char* key : {"resources: {memory: 16}\n", "resources: {disk: 16}\n", "resources: {gpu: {memory: 16}}\n"}) {
+    EXPECT_THAT(ErrorOf(key), HasSubstr("'16' is not a size: the unit is missing; write 16GB")) << key;
+  }
+  EXPECT_EQ(Bind("resources: {memory: 0}\n").resources().memory_bytes(), 0);
   EXPECT_THAT(ErrorOf("resources: {memory: 24gb}\n"), HasSubstr("resources.memory: '24gb' is not a size: unknown unit 'gb', did you mean GB?"));
   EXPECT_THAT(ErrorOf("placement: {max_price: -3}\n"), HasSubstr("train.yaml:1: placement.max_price: "));
   EXPECT_EQ(ErrorOf("retry: {preempted: forever}\n"), "train.yaml:1: retry.preempted: expected unlimited or a count, got `forever`");

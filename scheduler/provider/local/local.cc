@@ -202,10 +202,10 @@ absl::StatusOr<std::string> Local::Create(const engine::CreateOrder& order) {
 
 absl::Status Local::StartWorker(const std::string& node, const std::string& home) {
   std::vector<std::string> resources = {absl::StrFormat("cpus=%d.%03d", capacity_.cpu_milli / 1000, capacity_.cpu_milli % 1000),
-                                        absl::StrCat("memory=", capacity_.memory_bytes)};
-  if (capacity_.disk_bytes > 0) resources.push_back(absl::StrCat("disk=", capacity_.disk_bytes));
+                                        absl::StrCat("memory=", capacity_.memory_bytes, "B")};
+  if (capacity_.disk_bytes > 0) resources.push_back(absl::StrCat("disk=", capacity_.disk_bytes, "B"));
   resources.push_back(capacity_.gpu_count == 0 ? "gpu=none"
-                                               : absl::StrCat("gpu=", capacity_.gpu_model, ":", capacity_.gpu_count, ":", capacity_.gpu_memory_bytes,
+                                               : absl::StrCat("gpu=", capacity_.gpu_model, ":", capacity_.gpu_count, ":", capacity_.gpu_memory_bytes, "B",
                                                               capacity_.gpu_simulated ? ":simulated" : ""));
   SpawnOptions spawn;
   spawn.argv = {JoinPath(surroundings_.program_folder, "spillway-worker"),
