@@ -4,13 +4,17 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/text.h"
 #include "client/commands/commands.h"
+#include "spec/fields.h"
 #include "spec/utf8.h"
+#include "spillway/v1/job_spec.pb.h"
 
 namespace spillway::client {
 namespace {
@@ -155,6 +159,63 @@ std::string MeantVerb(const std::string& word, const std::vector<std::string>& n
   return found != others.end() ? found->second : NearestName(word, names);
 }
 
+// The key of a job file that an option of this name would set: "resources.gpu" for `gpu` and `gpus`, "" when there is none.
+std::string KeyCalled(const std::string& name) {
+  std::string begins;
+  const auto consider = [&](const google::protobuf::FieldDescriptor& field, const std::string& path) {
+    const std::string key = spec::YamlKeyOf(field);
+    if (!spec::NotBuiltOf(field).empty()) return false;
+    if (begins.empty() && name.size() >= 3 && absl::StartsWith(key, name)) begins = path;
+    return key == name || key + "s" == name;
+  };
+  const google::protobuf::Descriptor& job = *v1::JobSpec::descriptor();
+  for (int i = 0; i < job.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor& part = *job.field(i);
+    const std::string outer = spec::YamlKeyOf(part);
+    if (consider(part, outer + (part.is_map() ? ".NAME" : ""))) return outer + (part.is_map() ? ".NAME" : "");
+    for (int j = 0; part.message_type() != nullptr && !part.is_map() && j < part.message_type()->field_count(); ++j) {
+      const google::protobuf::FieldDescriptor& field = *part.message_type()->field(j);
+      const std::string path = absl::StrCat(outer, ".", spec::YamlKeyOf(field));
+      if (consider(field, path)) return path;
+    }
+  }
+  return begins;
+}
+
+// Names the first option that the verb does not have, and what was probably meant; "" when it has them all.
+std::string UnknownOption(Verb& verb, const std::vector<std::string>& words) {
+  std::vector<std::string> known = WordsOf(verb).options;
+  known.insert(known.end(), {"-h"});
+  const auto has = [&](const std::string& name) { return std::find(known.begin(), known.end(), name) != known.end(); };
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string name = words[i].substr(0, words[i].find('='));
+    const bool is_long = absl::StartsWith(name, "--");
+    if (name.size() < 2 || name[0] != '-' || !(is_long || absl::ascii_isalpha(static_cast<unsigned char>(name[1])))) continue;
+    if (has(is_long ? name : name.substr(0, 2))) continue;
+    std::string meant;
+    for (const std::string& option : known) {
+      if (meant.empty() && name.size() > 2 && absl::StartsWith(option, name)) meant = option;
+    }
+    if (meant.empty() && is_long && has("--set")) {
+      const std::string key = KeyCalled(absl::StrReplaceAll(absl::AsciiStrToLower(name.substr(2)), {{"-", "_"}}));
+      std::string value = "VALUE";
+      if (name.size() < words[i].size()) {
+        value = words[i].substr(name.size() + 1);
+      } else if (i + 1 < words.size() && !absl::StartsWith(words[i + 1], "-") && !absl::StrContains(words[i + 1], ".y")) {
+        value = words[i + 1];
+      }
+      if (absl::EndsWith(key, ".NAME") && absl::StrContains(value, '=')) {
+        meant = absl::StrCat("--set ", key.substr(0, key.size() - 4), value);
+      } else if (!key.empty()) {
+        meant = absl::StrCat("--set ", key, "=", value);
+      }
+    }
+    if (meant.empty() && is_long) meant = NearestName(name, known);
+    return absl::StrCat("there is no option `", Printable(name, 60), "`", meant.empty() ? "" : absl::StrCat(", did you mean `", Printable(meant, 100), "`?"));
+  }
+  return "";
+}
+
 // Words between the program's name and the verb: the global options.
 struct Front {
   std::string verb;
@@ -209,7 +270,8 @@ int RunVerb(Verb& verb, const Front& front, Context& context) {
     *context.out << app.help();
     return kExitOk;
   } catch (const CLI::ParseError& e) {
-    return Usage(context, Printable(e.what(), 400), verb.Name());
+    const std::string unknown = UnknownOption(verb, front.arguments);
+    return Usage(context, unknown.empty() ? Printable(e.what(), 400) : unknown, verb.Name());
   }
   if (output != "table" && output != "json") return Usage(context, absl::StrCat("-o ", Printable(output, 40), ": expected table or json"), verb.Name());
   context.json = output == "json";

@@ -89,7 +89,11 @@ class Offers final : public Verb {
                  waits ? Table::Cell(absl::StrCat("in ", HumanDuration(offer.backoff_until_utc_ms() - now_ms), ": ", offer.backoff_reason()), Colour::kYellow)
                        : Table::Cell("now", Colour::kGreen)});
     }
-    *context.out << (table.empty() ? "no offers: no provider of the configuration supplies nodes\n" : table.Render(context.colours));
+    *context.out << (table.empty() ? absl::StrCat("no offers: ",
+                                                  provider_.empty() ? "no provider of the configuration supplies nodes"
+                                                                    : absl::StrCat(provider_, " makes no nodes, or lists none now"),
+                                                  "\n")
+                                   : table.Render(context.colours));
     return kExitOk;
   }
 

@@ -1,8 +1,10 @@
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -168,9 +170,7 @@ class Up final : public Verb {
     while (context.clock->NowSteadyMs() < end_ms) {
       if (!StillAlive(scheduler_)) {
         const auto other = FindProcess(paths.scheduler_pid, "spillwayd", paths.home);
-        if (!other.has_value()) {
-          return absl::UnavailableError(absl::StrCat("spillwayd ended while starting", foreground_ ? "" : LogTail(paths.scheduler_log, scheduler_.log_from)));
-        }
+        if (!other.has_value()) return EndedWhileStarting(paths);
         scheduler_ = *other;
         *started = begun_.scheduler = begun_.config = false;
       }
@@ -197,6 +197,17 @@ class Up final : public Verb {
     return absl::UnavailableError(absl::StrCat("spillwayd runs (pid ", scheduler_.pid, ") but has not answered for ", HumanDuration(kStartTimeoutMs), ": ",
                                                last.message(), "; `spillway up` waits again, `spillway down` ends it",
                                                LogTail(paths.scheduler_log, scheduler_.log_from)));
+  }
+
+  absl::Status EndedWhileStarting(const HomePaths& paths) const {
+    std::string why = absl::StrCat("spillwayd ended while starting", foreground_ ? "" : LogTail(paths.scheduler_log, scheduler_.log_from));
+    int status = 0;
+    // What it refuses is in its configuration, all else is the machine's doing.
+    if (waitpid(scheduler_.pid, &status, WNOHANG) == scheduler_.pid && WIFEXITED(status) && WEXITSTATUS(status) == kExitUsage) {
+      return absl::InvalidArgumentError(why);
+    }
+    if (absl::StrContains(why, "cannot listen on") && begun_.config) absl::StrAppend(&why, "\n`spillway up --port 0` takes a free port");
+    return absl::UnavailableError(why);
   }
 
   // One that is stopped answers nobody, however long one waits.

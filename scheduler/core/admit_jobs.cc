@@ -1,5 +1,5 @@
 // Admits what users ask about jobs, and what the sealer found.
-#include <bit>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -43,14 +43,13 @@ struct Reach {
 
 Reach ReachOf(const State& state, const Shape& shape) {
   Reach reach;
-  int least = 64;
+  int least = std::numeric_limits<int>::max();
   const auto consider = [&](uint32_t misfits, const std::string& called, const auto& thing) {
     reach.anything_known = true;
     if (misfits == 0) reach.fits = true;
     if (reach.fits) return;
-    const int bits = std::popcount(misfits);
-    if (bits > 0 && bits < least) {
-      least = bits;
+    if (const int distance = Distance(misfits, shape, thing.capacity); distance < least) {
+      least = distance;
       reach.nearest = absl::StrCat(called, thing.name, " ", DescribeMisfits(misfits, shape, thing));
     }
   };
@@ -179,6 +178,11 @@ Admitted AdmitOne(const AdmitContext& context, const Cancel& command) {
   bool changes = !job.cancel_requested;
   for (const auto& [index, task] : live->second.tasks) changes = changes || (task.attempt && Tightens(task.attempt->stop, stop));
   if (changes) admission.events.push_back(JobCancelRequested{job.id, stop});
+  if (job.counts.active > 0) {
+    admission.reply.message = !changes      ? "is being cancelled already"
+                              : command.now ? "being cancelled: killed at once"
+                                            : absl::StrCat("being cancelled: stopping within its grace of ", FormatDurationMs(stop.grace_ms));
+  }
   return admission;
 }
 

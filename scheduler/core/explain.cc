@@ -1,6 +1,6 @@
 // Says why a task waits, or why it runs where it runs, from the same state and the same rules that decided it. Text for people is made here and nowhere else.
 #include <algorithm>
-#include <bit>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -37,7 +37,7 @@ class Tally {
 
 // The machine or offer that lacks the least, and what would have to change.
 struct Nearest {
-  int bits = 64;
+  int least = std::numeric_limits<int>::max();
   std::string name, lacks;
   uint32_t misfits = 0;
   int64_t price_micros_per_hour = 0;
@@ -45,10 +45,9 @@ struct Nearest {
 
   template <typename T>
   void Consider(uint32_t found, const Shape& shape, const std::string& called, const T& thing) {
-    // What the user can simply allow is nearer than hardware that is not there.
-    const int distance = std::popcount(found) + 16 * std::popcount(found & kMisfitsOfHardware);
-    if (found == 0 || distance > bits || (distance == bits && thing.price_micros_per_hour >= price_micros_per_hour)) return;
-    bits = distance;
+    const int distance = Distance(found, shape, thing.capacity);
+    if (found == 0 || distance > least || (distance == least && thing.price_micros_per_hour >= price_micros_per_hour)) return;
+    least = distance;
     name = called;
     lacks = DescribeMisfits(found, shape, thing);
     misfits = found;
@@ -168,14 +167,17 @@ class Explainer {
 
   // True when one has room right now.
   bool Nodes(const Job& job, const Task& task, const Shape& shape, Nearest* nearest) {
-    int64_t registered = 0, unfit = 0, cordoned = 0, leaving = 0, unreachable = 0, busy_reserved = 0, busy_burst = 0, open = 0;
+    int64_t registered = 0, coming = 0, unfit = 0, cordoned = 0, leaving = 0, unreachable = 0, busy_reserved = 0, busy_burst = 0, open = 0;
     std::vector<std::string> cordoned_names, busy_names;
     Tally tally;
     for (const auto& [id, node] : state_.nodes) {
       const bool boots = node.state == NodeState::kRequested || node.state == NodeState::kBooting;
       const uint32_t misfits = Misfits(shape, node);
       if (boots) {
-        if (misfits == 0) Booting(task, node);
+        if (misfits == 0) {
+          ++coming;
+          Booting(task, node);
+        }
         continue;
       }
       ++registered;
@@ -197,9 +199,10 @@ class Explainer {
         if (busy_names.size() < 5) busy_names.push_back(node.name);
       }
     }
-    if (registered == 0) {
+    // Where a node is on its way, what the others lack is no problem.
+    if (registered == 0 && coming == 0) {
       Say("NO_NODES", "no node has registered yet", "");
-    } else if (unfit == registered) {
+    } else if (unfit == registered && coming == 0) {
       Say("NO_NODE_FITS",
           absl::StrCat(unfit == 1 ? "the only node could never hold " : absl::StrCat("none of the ", unfit, " nodes could ever hold "), DescribeNeed(shape),
                        " (excluded: ", tally.Text(), ")"),

@@ -1,5 +1,6 @@
 #include "scheduler/rpc/fleet_service.h"
 
+#include <algorithm>
 #include <map>
 
 #include "absl/strings/numbers.h"
@@ -51,6 +52,7 @@ grpc::ServerUnaryReactor* FleetService::ListOffers(grpc::CallbackServerContext* 
                                                    v1::ListOffersResponse* response) {
   if (auto* refused = RefuseStranger(context, backend_)) return refused;
   return ReadOnPool(context, backend_, [this, request, response]() -> absl::Status {
+    if (!request->provider().empty()) RETURN_IF_ERROR(CheckProvider(request->provider()));
     ASSIGN_OR_RETURN(const std::vector<core::Offer> offers, backend_.reader->ListOffers(request->provider()));
     for (const core::Offer& offer : offers) {
       if (!offer.withdrawn) *response->add_offers() = OfferView(offer);
@@ -67,6 +69,18 @@ grpc::ServerUnaryReactor* FleetService::ListReservations(grpc::CallbackServerCon
     for (const auto& [name, reservation] : reservations) *response->add_reservations() = ReservationView(reservation);
     return absl::OkStatus();
   });
+}
+
+absl::Status FleetService::CheckProvider(const std::string& name) const {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, AskState(backend_, [](const core::State& state, const core::Soft&, int64_t) {
+                     std::vector<std::string> out;
+                     for (const auto& [each, info] : state.meta.providers) out.push_back(each);
+                     return out;
+                   }));
+  if (std::find(names.begin(), names.end(), name) != names.end()) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("no provider is called ", Printable(name),
+                   names.empty() ? "" : absl::StrCat(names.size() == 1 ? "; there is " : "; there are ", Printable(absl::StrJoin(names, ", "), 400))));
 }
 
 absl::StatusOr<NodeId> FleetService::FindLiving(const std::string& node) const {

@@ -20,6 +20,8 @@ class FleetService final : public v1::FleetService::CallbackService {
  private:
   // A living node by name or id; NOT_FOUND names the nearest.
   absl::StatusOr<NodeId> FindLiving(const std::string& node) const;
+  // NOT_FOUND, with the names that there are, where the configuration has no such provider.
+  absl::Status CheckProvider(const std::string& name) const;
 
   const Backend backend_;
 };

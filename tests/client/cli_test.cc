@@ -99,6 +99,34 @@ TEST(Cli, UsageErrorsNameTheVerb) {
 }
 
 // `--name "$UNSET"` in a script is not the same as leaving the option out; nobody guesses which was meant.
+TEST(Cli, AnUnknownOptionIsNamedWithWhatWasMeant) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"submit", "--gpu", "2", "t.yaml"}, "there is no option `--gpu`, did you mean `--set resources.gpu=2`?"},
+      {{"submit", "t.yaml", "--gpus=H100:8"}, "there is no option `--gpus`, did you mean `--set resources.gpu=H100:8`?"},
+      {{"submit", "--cpus", "t.yaml"}, "there is no option `--cpus`, did you mean `--set resources.cpus=VALUE`?"},
+      {{"submit", "--max-price", "3.50", "t.yaml"}, "did you mean `--set placement.max_price=3.50`?"},
+      {{"submit", "--env", "SEED=7", "t.yaml"}, "did you mean `--set env.SEED=7`?"},
+      {{"submit", "--name", "x"}, "did you mean `--set name=x`?"},
+      {{"submit", "--request", "x", "t.yaml"}, "did you mean `--request-id`?"},
+      {{"run", "--gpu", "2", "--", "x"}, "there is no option `--gpu`, did you mean `--gpus`?"},
+      {{"run", "--memroy=4GB", "x"}, "did you mean `--memory`?"},
+      {{"run", "--priority", "9", "x"}, "did you mean `--set priority=9`?"},
+      {{"queue", "--al"}, "there is no option `--al`, did you mean `--all`?"},
+      {{"cancel", "5", "-x"}, "there is no option `-x`\n"},
+      {{"logs", "--xyzzyplugh", "5"}, "there is no option `--xyzzyplugh`\n"}};
+  for (const auto& [words, said] : cases) {
+    Cli cli;
+    EXPECT_EQ(cli.Run(words), 2);
+    EXPECT_THAT(cli.err, HasSubstr(said));
+    EXPECT_THAT(cli.api.calls, IsEmpty());
+  }
+  for (const auto& verb : AllVerbs()) {
+    Cli cli;
+    EXPECT_EQ(cli.Run({verb->Name(), "--hepl"}), 2);
+    EXPECT_THAT(cli.err, HasSubstr("there is no option `--hepl`, did you mean `--help`?")) << verb->Name();
+  }
+}
+
 TEST(Cli, AnEmptyValueIsRefusedByName) {
   const std::vector<std::vector<std::string>> lines = {{"submit", "--request-id", "", "x.yaml"},
                                                        {"submit", "--set", "", "x.yaml"},

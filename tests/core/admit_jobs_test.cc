@@ -107,6 +107,17 @@ TEST_F(AdmitJobs, NeverFitsNamesTheNeedAndTheNearest) {
   EXPECT_THAT(Submit(MakeJob(picky)), StatusIs(Code::kInvalidArgument, HasSubstr("never fits")));
 }
 
+TEST_F(AdmitJobs, OtherGpusAreNearerThanNone) {
+  World other;
+  other.Configure({Cloud()});
+  other.Register("bare", Box(64));
+  other.Do(OffersListed{"cloud", {MakeOffer("cloud", "h100", Market::kOnDemand, 1'000'000, Box(8, 1, "H100"))}});
+  Shape shape = Gpus(1, "A100");
+  shape.gpu_memory_bytes_max = 1;
+  EXPECT_THAT(other.Try(core::Submit{"", "d", {MakeJob(shape)}}),
+              StatusIs(Code::kInvalidArgument, HasSubstr("nearest: offer cloud/h100 its GPUs are H100, not A100")));
+}
+
 TEST_F(AdmitJobs, WithNothingKnownItIsAcceptedWithAWarning) {
   World empty;
   const Reply reply = empty.SubmitJobs({MakeJob(Gpus(64))});
@@ -142,6 +153,7 @@ TEST_F(AdmitJobs, CancelOfWaitingTasksEndsThemAtOnce) {
   world_.Turn();
   const Reply reply = world_.Do(Cancel{job, false, "enough"});
   EXPECT_EQ(reply.affected, 5);
+  EXPECT_THAT(reply.message, HasSubstr("stopping within its grace of 30s")) << "two of them run";
   const Job& live = world_.state.jobs.at(job).job;
   EXPECT_EQ(live.counts.cancelled, 3);
   EXPECT_EQ(live.counts.active, 2);
@@ -159,18 +171,18 @@ TEST_F(AdmitJobs, CancelNowTightensAndNothingLoosens) {
   const StopRequest first = *world_.task({job, 0}).attempt->stop;
   EXPECT_EQ(first.grace_ms, limits::kStopGraceMs);
   world_.Advance(kSecond);
-  world_.Do(Cancel{job, true, "now"});
+  EXPECT_EQ(world_.Do(Cancel{job, true, "now"}).message, "being cancelled: killed at once");
   const StopRequest now = *world_.task({job, 0}).attempt->stop;
   EXPECT_EQ(now.grace_ms, 0);
   EXPECT_EQ(now.reason, "first") << "the first wish stays, only its time shrinks";
-  world_.Do(Cancel{job, false, "again"});
+  EXPECT_EQ(world_.Do(Cancel{job, false, "again"}).message, "is being cancelled already");
   EXPECT_TRUE(world_.changes.Empty());
 }
 
 TEST_F(AdmitJobs, CancelTellsNeverWasFromHasEnded) {
   EXPECT_THAT(world_.Try(Cancel{99}), StatusIs(Code::kNotFound, HasSubstr("no job 99")));
   const JobId job = world_.SubmitJob(Cpu());
-  world_.Do(Cancel{job});
+  EXPECT_EQ(world_.Do(Cancel{job}).message, "") << "it has ended";
   EXPECT_THAT(world_.Try(Cancel{job}), StatusIs(Code::kFailedPrecondition, HasSubstr("has ended")));
 }
 

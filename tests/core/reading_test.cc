@@ -125,7 +125,9 @@ TEST_F(Reading, BackOffCapacityAndLimitOfOffers) {
   world_.Do(OffersListed{"cloud", {Spot()}});
   const JobId job = world_.SubmitJob(Gpus(1));
   world_.Turn();
-  EXPECT_THAT(Explain(job), Contains(Says("BOOTING", "requested for this task, was requested 0s ago")));
+  EXPECT_THAT(Explain(job), ElementsAre(Says("BOOTING", "requested for this task, was requested 0s ago"))) << "that nothing else is there is no problem";
+  world_.Register("bare", Box(8));
+  EXPECT_THAT(Explain(job), ElementsAre(Says("BOOTING", "requested for this task"))) << "nor that what is there does not fit";
   world_.Do(InstanceRefused{world_.NodesIn(NodeState::kRequested).at(0), InstanceRefused::Code::kCapacity, "no capacity in z1", 0});
   EXPECT_THAT(Explain(job), Contains(Says("OFFER_BACKOFF", "offer cloud/sp refused 1 time (no capacity in z1); asked again in 10s")));
   Offer none = Spot();

@@ -280,6 +280,16 @@ TEST_F(JobServiceTest, WhatIsNotThereAndWhatIsNotBuiltAreSaidPlainly) {
   EXPECT_THAT(StatusOf(daemon.jobs->Preempt(preempt, stop, &acted)), StatusIs(Code::kFailedPrecondition, HasSubstr("not running")));
 }
 
+TEST_F(JobServiceTest, OffersOfAProviderThatIsNotThere) {
+  Call nope, fixed;
+  v1::ListOffersRequest request;
+  v1::ListOffersResponse response;
+  request.set_provider("nope");
+  EXPECT_THAT(StatusOf(daemon.fleet->ListOffers(nope, request, &response)), StatusIs(Code::kNotFound, "no provider is called nope; there is static"));
+  request.set_provider("static");
+  EXPECT_OK(StatusOf(daemon.fleet->ListOffers(fixed, request, &response)));
+}
+
 TEST_F(JobServiceTest, EveryTaskCanSayHowItStands) {
   Submit(daemon, {MakeSpec(), MakeSpec()});
   v1::ExplainRequest request;

@@ -1,6 +1,7 @@
 #include "scheduler/core/fit/fit.h"
 
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -104,6 +105,11 @@ std::string Describe(uint32_t misfits, const Shape& shape, const Candidate& cand
 }
 
 }  // namespace
+
+int Distance(uint32_t misfits, const Shape& shape, const Capacity& capacity) {
+  const int without_gpus = shape.gpu_count > 0 && capacity.gpu_count == 0 ? 2 : 0;  // of its model and memory nothing can be said
+  return std::popcount(misfits) + 16 * (std::popcount(misfits & kMisfitsOfHardware) + without_gpus);
+}
 
 uint32_t Misfits(const Shape& shape, const Node& node) { return MisfitsOf(shape, Of(node)); }
 uint32_t Misfits(const Shape& shape, const Offer& offer) { return MisfitsOf(shape, Of(offer)); }

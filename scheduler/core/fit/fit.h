@@ -30,6 +30,10 @@ inline constexpr uint32_t kMisfitsOfHardware = kMisfitGpuModel | kMisfitGpuCount
 uint32_t Misfits(const Shape& shape, const Node& node);
 uint32_t Misfits(const Shape& shape, const Offer& offer);
 
+// How far a machine that does not fit is from one that does: what a user can allow is nearer than hardware that is not there, and other GPUs are
+// nearer than none.
+int Distance(uint32_t misfits, const Shape& shape, const Capacity& capacity);
+
 // "has 4 GPUs, 8 needed; is on spot, and the job must not be interrupted".
 std::string DescribeMisfits(uint32_t misfits, const Shape& shape, const Node& node);
 std::string DescribeMisfits(uint32_t misfits, const Shape& shape, const Offer& offer);
