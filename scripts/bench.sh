@@ -13,6 +13,7 @@ run() {
   esac
 }
 case ${1-} in
+  -h | --help) echo "usage: bench.sh [NAME [OPTION ...]], NAME one of ${names[*]}; NAME --help lists its options" ;;
   '' | -*) for name in "${names[@]}"; do echo "== $name"; run "$name" "$@"; done ;;
   *)
     [[ " ${names[*]} " == *" $1 "* ]] || { echo "bench: no benchmark is called '$1'; there are: ${names[*]}" >&2; exit 2; }

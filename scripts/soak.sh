@@ -36,5 +36,6 @@ demo() {
 case "${1:-all}" in
   sim | kills | demo) "$@" ;;
   all) sim; kills; demo ;;
+  -h | --help) echo 'usage: soak.sh [sim [SEEDS [FIRST]] | kills [SCHEDULER,WORKER,SUPERVISOR] | demo [SEEDS]]      without a name: all three' ;;
   *) echo "soak: no part is called '$1' (sim, kills, demo)" >&2; exit 2 ;;
 esac

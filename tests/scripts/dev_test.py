@@ -69,6 +69,30 @@ class Dev(unittest.TestCase):
         self.assertEqual(self.targets(), [])
         self.assertIn("the tests run", done.stdout)
 
+    def test_help_does_nothing_and_fits_the_terminal(self):
+        usage = self.dev().stdout
+        commands = re.findall(r"^  ([a-z]+)", usage, re.MULTILINE)
+        self.assertEqual(commands, ["deps", "build", "demo", "test", "check", "bench", "soak", "fmt"])
+        for line in usage.splitlines():
+            self.assertLessEqual(len(line), 100, line)
+        for command in commands:
+            for words in ([command, "--help"], [command, "x", "-h"]):
+                if words == ["bench", "x", "-h"]:
+                    continue  # of one benchmark: its own
+                done = self.dev(*words)
+                self.assertEqual(done.returncode, 0, words)
+                self.assertIn("the demo runs with --help" if command == "demo" else f"usage: ./dev {command}", done.stdout)
+                self.assertNotIn("==", done.stdout)
+        self.assertFalse(os.path.exists(self.asked), "nothing was built")
+
+    def test_an_unknown_command_is_named_with_the_nearest(self):
+        for word, meant in (("biuld", ", did you mean 'build'?"), ("tests", ", did you mean 'test'?"), ("xyzzyplugh", "")):
+            done = self.dev(word)
+            self.assertEqual(done.returncode, 2)
+            self.assertEqual(done.stderr.splitlines()[0], f"dev: no command '{word}'{meant}")
+        done = self.dev("fmt", "all")
+        self.assertEqual((done.returncode, done.stderr), (2, "dev: fmt takes nothing more: all\n"))
+
     def test_a_build_into_a_file_shows_a_line_now_and_then(self):
         lines = [line for line in self.dev("build").stdout.splitlines() if line.startswith("[")]
         self.assertTrue(lines[0].startswith("[1/60, "), lines)
