@@ -23,7 +23,7 @@ class Checkpoints final : public Verb {
             {"spillway checkpoints verify runs/7", "read every byte of every checkpoint there"},
             {"spillway checkpoints export 5 model.safetensors", "the newest one, for other programs; --shard-size 5GB makes several files and an index"},
             {"spillway checkpoints import model.safetensors runs/8 --step 0", "to train on from"},
-            {"spillway checkpoints prune runs/7 --keep-last 3 --keep-best 1 --metric loss", "outside Spillway; under it the scheduler decides"},
+            {"spillway checkpoints prune runs/7 --keep-last 3 --keep-best 1 --metric loss", "outside Spillway; under it everything is kept so far"},
             {"spillway checkpoints diff runs/7/step-000000000100 runs/8", "which tensors differ; exit code 1 when any does"}};
   }
   void Define(VerbBuilder& builder) override {

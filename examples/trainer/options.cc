@@ -90,7 +90,7 @@ std::string Usage() {
                   "\nExit codes: 0 done, 1 failed, 2 usage, 85 stopped with a new checkpoint (run me again), 143 stopped without one.\n"
                   "\nExamples:\n"
                   "  spillway-train --data /usr/share/common-licenses/GPL-3\n"
-                  "      about ten seconds of one core; prints the hash of the weights\n"
+                  "      about half a minute of one core; prints the hash of the weights\n"
                   "  spillway-train --data TEXT --checkpoint-dir /tmp/mine --checkpoint-every 50\n"
                   "      saves as it goes; the same line again goes on where it was stopped\n"
                   "  spillway-train --hash /tmp/mine/step-000000000400\n"

@@ -31,7 +31,7 @@ class Run:
         self.job_uid = text(lib.spw_run_job_uid) or job_uid
         self._resume_from = text(lib.spw_run_resume_from)
         self._attempt = lib.spw_run_attempt(self._handle) if given else 0
-        # Under Spillway the scheduler orders deletions.
+        # Under Spillway deleting is for the scheduler to order, and nothing is deleted yet.
         self._keep = {} if given else keep
         self.rank, self.world_size = rank, world_size
         self.step = 0
