@@ -32,6 +32,9 @@ class Api {
   virtual absl::StatusOr<v1::ListJobsResponse> List(const v1::ListJobsRequest& request) = 0;
   virtual absl::StatusOr<v1::JobActionResponse> Cancel(const v1::CancelRequest& request) = 0;
   virtual absl::StatusOr<v1::JobActionResponse> Preempt(const v1::PreemptRequest& request) = 0;
+  virtual absl::StatusOr<v1::JobActionResponse> Pause(const v1::PauseRequest& request) = 0;
+  virtual absl::StatusOr<v1::JobActionResponse> Resume(const v1::ResumeRequest& request) = 0;
+  virtual absl::StatusOr<v1::JobActionResponse> Update(const v1::UpdateRequest& request) = 0;
   virtual absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request) = 0;
   virtual absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) = 0;
 

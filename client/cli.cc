@@ -33,7 +33,8 @@ class CliBuilder final : public VerbBuilder {
     app_->add_option(names, *into, help)->type_name(value);
   }
   void Option(const std::string& names, std::optional<int64_t>* into, const std::string& value, const std::string& help) override {
-    app_->add_option(names, *into, help)->type_name(value);
+    const CLI::Option* option = app_->add_option(names, *into, help)->type_name(value);
+    texts_.push_back({LongName(names), [into] { return std::vector<std::string>{*into ? absl::StrCat(**into) : ""}; }, option, true});
   }
   void Options(const std::string& names, std::vector<std::string>* into, const std::string& value, const std::string& help) override {
     // One value an option: `--set a=b JOB.yaml` must not take the file.
@@ -151,10 +152,10 @@ std::string Footer(const Verb& verb, const CliBuilder& builder) {
 // What other tools call what we call otherwise, else the nearest name.
 std::string MeantVerb(const std::string& word, const std::vector<std::string>& names) {
   static const auto& others = *new std::map<std::string, std::string>{
-      {"list", "queue"},    {"ls", "queue"},    {"jobs", "queue"}, {"squeue", "queue"},  {"status", "queue"},   {"start", "up"},
-      {"stop", "down"},     {"kill", "cancel"}, {"rm", "cancel"},  {"delete", "cancel"}, {"scancel", "cancel"}, {"show", "describe"},
-      {"info", "describe"}, {"why", "explain"}, {"log", "logs"},   {"tail", "logs"},     {"sbatch", "submit"},  {"srun", "run"},
-      {"sinfo", "nodes"},   {"node", "nodes"},  {"bill", "cost"},  {"launch", "run"}};
+      {"list", "queue"},  {"ls", "queue"},   {"jobs", "queue"},    {"squeue", "queue"},   {"status", "queue"},   {"start", "up"},        {"stop", "down"},
+      {"kill", "cancel"}, {"rm", "cancel"},  {"delete", "cancel"}, {"scancel", "cancel"}, {"show", "describe"},  {"info", "describe"},   {"why", "explain"},
+      {"log", "logs"},    {"tail", "logs"},  {"sbatch", "submit"}, {"srun", "run"},       {"sinfo", "nodes"},    {"node", "nodes"},      {"bill", "cost"},
+      {"launch", "run"},  {"hold", "pause"}, {"suspend", "pause"}, {"release", "resume"}, {"unpause", "resume"}, {"requeue", "preempt"}, {"set", "update"}};
   const auto found = others.find(word);
   return found != others.end() ? found->second : NearestName(word, names);
 }
@@ -283,8 +284,7 @@ int RunVerb(Verb& verb, const Front& front, Context& context) {
 }  // namespace
 
 const std::vector<std::string>& VerbsNotBuilt() {
-  static const auto& verbs =
-      *new std::vector<std::string>{"update", "pause", "resume", "exec", "artifacts", "sweep", "secrets", "orphans", "budget", "top", "backup"};
+  static const auto& verbs = *new std::vector<std::string>{"exec", "artifacts", "sweep", "secrets", "orphans", "budget", "top", "backup"};
   return verbs;
 }
 

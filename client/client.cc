@@ -73,6 +73,15 @@ class GrpcApi final : public Api {
   absl::StatusOr<v1::JobActionResponse> Preempt(const v1::PreemptRequest& request) override {
     return Call<v1::JobActionResponse>(false, request, *jobs_, &v1::JobService::Stub::Preempt);
   }
+  absl::StatusOr<v1::JobActionResponse> Pause(const v1::PauseRequest& request) override {
+    return Call<v1::JobActionResponse>(true, request, *jobs_, &v1::JobService::Stub::Pause);
+  }
+  absl::StatusOr<v1::JobActionResponse> Resume(const v1::ResumeRequest& request) override {
+    return Call<v1::JobActionResponse>(true, request, *jobs_, &v1::JobService::Stub::Resume);
+  }
+  absl::StatusOr<v1::JobActionResponse> Update(const v1::UpdateRequest& request) override {
+    return Call<v1::JobActionResponse>(true, request, *jobs_, &v1::JobService::Stub::Update);
+  }
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request) override {
     return Call<v1::ExplainResponse>(true, request, *jobs_, &v1::JobService::Stub::Explain);
   }

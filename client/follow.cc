@@ -119,6 +119,9 @@ int ReportEnd(Context& context, const v1::Job& job) {
                       last.detail().empty() ? "" : absl::StrCat(" (", Printable(last.detail(), 200), ")"));
     }
   }
+  if (job.end_cause() != v1::END_CAUSE_UNSPECIFIED) {
+    absl::StrAppend(&text, ": ", Name(static_cast<EndCause>(job.end_cause())), " (", Printable(job.end_detail(), 200), ")");
+  }
   *context.err << "spillway: " << context.Painted(text, ColourOfState(job.state())) << '\n';
   return good ? kExitOk : kExitJobFailed;
 }

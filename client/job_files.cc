@@ -90,7 +90,7 @@ absl::StatusOr<JobFile> LoadJobFile(const Context& context, const std::string& p
   return job;
 }
 
-absl::StatusOr<v1::SubmitResponse> SubmitJobs(Api& api, const std::vector<JobFile>& jobs, std::string request_id) {
+absl::StatusOr<v1::SubmitResponse> SubmitJobs(Api& api, const std::vector<JobFile>& jobs, std::string request_id, bool hold) {
   if (static_cast<int64_t>(jobs.size()) > limits::kJobsPerSubmitMax) {
     return absl::InvalidArgumentError(absl::StrCat(jobs.size(), " jobs at once; the most is ", limits::kJobsPerSubmitMax));
   }
@@ -99,6 +99,7 @@ absl::StatusOr<v1::SubmitResponse> SubmitJobs(Api& api, const std::vector<JobFil
   if (request.request_id().size() > limits::kRequestIdBytesMax)
     return absl::InvalidArgumentError(absl::StrCat("--request-id is longer than ", limits::kRequestIdBytesMax, " bytes"));
   for (const JobFile& job : jobs) *request.add_specs() = job.spec;
+  request.set_hold(hold);
   auto response = api.Submit(request);
   if (!response.ok()) return WithLines(response.status(), jobs);
   if (response->job_ids_size() != static_cast<int>(jobs.size()))

@@ -24,8 +24,8 @@ absl::StatusOr<JobFile> LoadJobFile(const Context& context, const std::string& p
 // Normalizes and validates what was made otherwise.
 absl::Status FinishJob(JobFile* job);
 
-// Submits all or none. An empty request id is replaced by a fresh one, so that a doubled send never makes a doubled job.
-absl::StatusOr<v1::SubmitResponse> SubmitJobs(Api& api, const std::vector<JobFile>& jobs, std::string request_id);
+// Submits all or none; with `hold` they wait for a resume. An empty request id is replaced by a fresh one, so that a doubled send never makes a doubled job.
+absl::StatusOr<v1::SubmitResponse> SubmitJobs(Api& api, const std::vector<JobFile>& jobs, std::string request_id, bool hold = false);
 
 // Says so where a submission was refused, and that `last`, which a script may use next, still means an earlier job. Returns `code`.
 int NothingSubmitted(const Context& context, int code);

@@ -29,6 +29,8 @@ FaultInjector::FaultInjector(Targets targets, const FaultPlan& plan) : targets_(
   Add("a node is drained", r.drains, &FaultInjector::DrainANode);
   Add("a task is preempted", r.preempts, &FaultInjector::PreemptATask);
   Add("a job is cancelled", r.cancels, &FaultInjector::CancelAJob);
+  Add("a job is paused", r.pauses, &FaultInjector::PauseAJob);
+  Add("a job's priority is changed", r.updates, &FaultInjector::UpdateAJob);
 }
 
 void FaultInjector::Add(const char* name, double per_hour, void (FaultInjector::*happens)(Rng*)) {
@@ -221,5 +223,7 @@ void FaultInjector::SetTheClock(Rng* luck) {
 void FaultInjector::DrainANode(Rng* luck) { targets_.users->DrainOne(luck->Between(10'000, 1'800'000)); }
 void FaultInjector::PreemptATask(Rng*) { targets_.users->PreemptOne(); }
 void FaultInjector::CancelAJob(Rng*) { targets_.users->CancelOne(); }
+void FaultInjector::PauseAJob(Rng* luck) { targets_.users->PauseOne(luck->Between(1'000, 1'800'000)); }
+void FaultInjector::UpdateAJob(Rng*) { targets_.users->UpdateOne(); }
 
 }  // namespace spillway::sim

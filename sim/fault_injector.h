@@ -65,6 +65,8 @@ class FaultInjector {
   void SetTheClock(Rng* luck);
   void DrainANode(Rng* luck);
   void PreemptATask(Rng* luck);
+  void PauseAJob(Rng* luck);
+  void UpdateAJob(Rng* luck);
   void CancelAJob(Rng* luck);
 
   const Targets targets_;

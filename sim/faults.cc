@@ -118,6 +118,8 @@ FaultPlan FaultPlan::Draw(uint64_t seed) {
     plan.policy.lease_ms = swarm.Between(120, 300) * 1'000;
     plan.policy.silence_ms = 40'000;
   }
+  r.pauses = swarm.Chance(0.2, 6);
+  r.updates = swarm.Chance(0.5, 15);
   return plan;
 }
 

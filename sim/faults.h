@@ -45,7 +45,7 @@ struct Rates {  // per hour; of each node or of the whole
   double disk_lost = 0;  // a share of machine deaths
   double all_links_cut = 0, swizzles = 0, store_cut = 0, damage = 0, cloud_cut = 0, strays = 0;
   double scheduler_dies = 0, engine_stalls = 0, disk_full = 0, clock_set = 0;
-  double drains = 0, preempts = 0, cancels = 0;
+  double drains = 0, preempts = 0, cancels = 0, pauses = 0, updates = 0;
   int64_t cut_ms_max = 60'000, outage_ms_max = 30'000, freeze_ms_max = 60'000, pause_ms_max = 30'000, stall_ms_max = 30'000;
 };
 
@@ -112,6 +112,7 @@ void FaultPlan::EachNumber(Visit&& visit) {
   rate("engine_stalls/h", &Rates::engine_stalls), rate("disk_full/h", &Rates::disk_full);
   rate("clock_set/h", &Rates::clock_set), rate("drains/h", &Rates::drains);
   rate("preempts/h", &Rates::preempts), rate("cancels/h", &Rates::cancels);
+  rate("pauses/h", &Rates::pauses), rate("updates/h", &Rates::updates);
   rate("cut_ms_max", &Rates::cut_ms_max), rate("outage_ms_max", &Rates::outage_ms_max);
   rate("freeze_ms_max", &Rates::freeze_ms_max), rate("pause_ms_max", &Rates::pause_ms_max);
   rate("stall_ms_max", &Rates::stall_ms_max);

@@ -52,7 +52,19 @@ core::NewJob SimUsers::MakeUp(bool haste) {
   job.grace_ms = rng_.Between(1, 60) * 1'000;
   if (rng_.Chance(0.1)) job.max_silence_ms = 90'000;
   job.task_count = rng_.Chance(0.3) ? rng_.Between(2, 5) : 1;
+  if (rng_.Chance(0.15)) {
+    if (const JobId needed = AnyLiving(); needed != 0) job.needs.push_back({needed, -1, rng_.Chance(0.5), TaskState::kUnspecified});
+  }
+  job.paused = rng_.Chance(0.03);
   return job;
+}
+
+JobId SimUsers::AnyLiving() {
+  const core::State* state = State();
+  if (state == nullptr || state->jobs.empty()) return 0;
+  auto it = state->jobs.begin();
+  std::advance(it, rng_.Below(state->jobs.size()));
+  return it->first;
 }
 
 void SimUsers::SubmitOne(bool haste) {
@@ -60,6 +72,7 @@ void SimUsers::SubmitOne(bool haste) {
   submit.request_id = absl::StrCat("request-", made_);
   submit.jobs.push_back(MakeUp(haste));
   if (rng_.Chance(0.1)) submit.jobs.push_back(MakeUp(haste));
+  if (submit.jobs.size() == 2 && rng_.Chance(0.5)) submit.jobs[0].needs.push_back({0, 1, rng_.Chance(0.5), TaskState::kUnspecified});
   submit.request_digest = DigestOf(submit.request_id);
   ++unanswered_;
   Try(std::move(submit), 0);
@@ -87,7 +100,8 @@ void SimUsers::Try(core::Submit submit, int64_t tries) {
         if (absl::IsResourceExhausted(reply.status())) return world->Reach("a submission was refused for want of room");
         *settled = true;
         --unanswered_;
-        // Only what can never fit is refused for good.
+        // Only what can never fit is refused for good, and what waits for a job that has just ended.
+        if (absl::IsAborted(reply.status())) return world->Reach("a submission came after the end of what it needs");
         if (!absl::IsInvalidArgument(reply.status())) world->Fail(absl::StrCat("a submission was refused: ", reply.status().ToString()));
         return;
       }
@@ -107,12 +121,9 @@ void SimUsers::Try(core::Submit submit, int64_t tries) {
 }
 
 void SimUsers::CancelOne() {
-  const core::State* state = State();
-  if (state == nullptr || state->jobs.empty()) return;
-  auto it = state->jobs.begin();
-  std::advance(it, rng_.Below(state->jobs.size()));
   core::Cancel cancel;
-  cancel.job = it->first;
+  cancel.job = AnyLiving();
+  if (cancel.job == 0) return;
   cancel.now = rng_.Chance(0.3);
   cancel.reason = "the user changed their mind";
   around_.host->Post(cancel, [this, job = cancel.job](absl::StatusOr<core::Reply> reply) {
@@ -152,6 +163,25 @@ void SimUsers::DrainOne(int64_t back_in_ms) {
     around_.host->Post(core::CordonNode{node, true}, nullptr);
   }
   around_.world->After(back_in_ms, [this, node] { around_.host->Post(core::CordonNode{node, false}, nullptr); });
+}
+
+void SimUsers::PauseOne(int64_t resume_in_ms) {
+  const JobId job = AnyLiving();
+  if (job == 0) return;
+  around_.host->Post(core::Pause{job}, nullptr);
+  around_.world->After(resume_in_ms, [this, job] { around_.host->Post(core::Resume{job}, nullptr); });
+}
+
+void SimUsers::UpdateOne() {
+  if (const JobId job = AnyLiving(); job != 0) around_.host->Post(core::Update{job, rng_.Between(0, 100)}, nullptr);
+}
+
+void SimUsers::ResumeAll() {
+  const core::State* state = State();
+  if (state == nullptr) return;
+  for (const auto& [id, live] : state->jobs) {
+    if (live.job.paused) around_.host->Post(core::Resume{id}, nullptr);
+  }
 }
 
 void SimUsers::UncordonAll() {

@@ -1,4 +1,5 @@
-// Users: submit jobs, ask again when no answer came (with the same request id), cancel, preempt; an operator drains and cordons and takes it back.
+// Users: submit jobs, ask again when no answer came (with the same request id), cancel, preempt, pause and resume, change priorities; an operator drains and
+// cordons and takes it back.
 // Their requests and the answers may be lost, and the scheduler may be down. Owns what was asked and not answered yet; checks no answer.
 #pragma once
 
@@ -30,11 +31,14 @@ class SimUsers {
   void CancelOne();
   void PreemptOne();
   void DrainOne(int64_t back_in_ms);
+  void PauseOne(int64_t resume_in_ms);
+  void UpdateOne();
   // Until it has ended.
   void CancelForSure(JobId job);
   // Jobs that never end by themselves are given up, now and when they turn up later.
   void GiveUpEndless();
   void UncordonAll();
+  void ResumeAll();
   size_t unanswered() const { return unanswered_; }
   int64_t made() const { return made_; }
   size_t under_way();  // jobs submitted and not known to have ended
@@ -43,6 +47,7 @@ class SimUsers {
  private:
   void Try(core::Submit submit, int64_t tries);
   core::NewJob MakeUp(bool haste);
+  JobId AnyLiving();  // 0: none that we know of
   const core::State* State() const { return around_.host->up() ? &around_.host->engine()->state() : nullptr; }
 
   const Surroundings around_;

@@ -260,8 +260,13 @@ void Simulation::Heal() {
   host_->Start();
   for (const auto& node : static_nodes_) node->PowerOn();
   users_->GiveUpEndless();
-  // Drains were an operator's; they are taken back until nothing is left of them.
-  for (int64_t i = 0; i < 60; ++i) world_.After(i * kMinute, [this] { users_->UncordonAll(); });
+  // Drains and pauses were people's; they are taken back until nothing is left of them.
+  for (int64_t i = 0; i < 60; ++i) {
+    world_.After(i * kMinute, [this] {
+      users_->UncordonAll();
+      users_->ResumeAll();
+    });
+  }
 }
 
 bool Simulation::AllEnded() const {

@@ -22,6 +22,7 @@ constexpr size_t kExecStringBytesMax = 32 * 4096 - 1;
 constexpr size_t kExecBytesMax = limits::kArgvBytesMax - (64 << 10);
 constexpr size_t kEnvCountMax = limits::kEnvCountMax - 64;
 constexpr size_t kPathBytesMax = 4095;
+constexpr int kNeedsMax = 1'000;  // jobs that one job waits for
 
 constexpr char kNameForm[] = "a name is [a-z0-9][a-z0-9._-]*, at most 128 bytes";
 
@@ -161,6 +162,23 @@ void CheckRetry(const v1::RetrySpec& retry, Checks* checks) {
   if (retry.has_user_error()) checks->AtLeast("retry.user_error", retry.user_error(), -1);
 }
 
+// Numbers of jobs, and names.
+template <typename Texts>
+void CheckAfter(absl::string_view path, const Texts& texts, Checks* checks) {
+  checks->Texts(path, texts);
+  for (int i = 0; i < texts.size() && i < kNeedsMax; ++i) {
+    const std::string& text = texts.Get(i);
+    if (text.empty()) continue;
+    const std::string element = absl::StrCat(path, "[", i, "]");
+    const auto number = ParseAttemptId(text);
+    if (number.ok() && text.find_first_of(".@") != std::string::npos) {
+      checks->Add(element, absl::StrCat("`", Printable(text, 60), "` is one task; a job is meant here: ", number->job), absl::StrCat(number->job));
+    } else if (!number.ok() && !JobNameProblem(text).empty()) {
+      checks->Add(element, absl::StrCat("`", Printable(text, 60), "` is no job: write its number, such as 12, or its name"));
+    }
+  }
+}
+
 std::string DefaultName(const v1::JobSpec& spec) {
   if (spec.command_size() == 0) return "script";
   const absl::string_view program = spec.command(0);
@@ -207,6 +225,12 @@ std::vector<Violation> ValidateJobSpec(const v1::JobSpec& spec) {
   CheckRetry(spec.retry(), &checks);
   checks.Duration("limits.max_duration_ms", spec.limits().max_duration_ms());
   if (spec.has_priority()) checks.Within("priority", spec.priority(), 0, 100);
+  CheckAfter("after", spec.after(), &checks);
+  CheckAfter("after_ok", spec.after_ok(), &checks);
+  CheckAfter("after_any", spec.after_any(), &checks);
+  if (spec.after_size() + spec.after_ok_size() + spec.after_any_size() > kNeedsMax) {
+    checks.Add("after", absl::StrCat("waits for ", spec.after_size() + spec.after_ok_size() + spec.after_any_size(), " jobs; the most is ", kNeedsMax));
+  }
   checks.NotBuilt(spec);
   return checks.Take();
 }

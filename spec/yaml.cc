@@ -49,7 +49,13 @@ std::string OurWord(const std::string& key) {
                                                                      {"time", "max_duration"},
                                                                      {"time_limit", "max_duration"},
                                                                      {"timeout", "max_duration"},
-                                                                     {"working_dir", "workdir"}};
+                                                                     {"working_dir", "workdir"},
+                                                                     {"afterok", "after_ok"},
+                                                                     {"afterany", "after_any"},
+                                                                     {"depends", "after"},
+                                                                     {"depends_on", "after"},
+                                                                     {"dependencies", "after"},
+                                                                     {"needs", "after"}};
   const auto found = words.find(key);
   return found == words.end() ? key : found->second;
 }

@@ -1,7 +1,6 @@
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "client/act.h"
 #include "client/commands/commands.h"
 #include "client/targets.h"
 
@@ -24,34 +23,14 @@ class Cancel final : public Verb {
     builder.Output();
   }
   int Run(Context& context) override {
-    ASSIGN_OR_FAIL(context, Api* const api, context.connect());
-    ASSIGN_OR_FAIL(context, const std::vector<JobId> jobs, ResolveJobs(*api, jobs_, false));
-    if (jobs.empty()) {
-      *context.err << "spillway: no job waits or runs\n";
-      return kExitOk;
-    }
-    if (jobs.size() > 1) OR_FAIL(context, context.Confirm(absl::StrCat("Cancel ", jobs.size(), " jobs?")));
-    int code = kExitOk;
-    for (const JobId id : jobs) {
+    const auto cancel = [this](Api& api, JobId id) {
       v1::CancelRequest request;
       request.set_job_id(id);
       request.set_now(now_);
       request.set_reason(reason_);
-      const auto response = api->Cancel(request);
-      if (!response.ok()) {
-        // The others are cancelled all the same; the worst code is told.
-        const std::string about = absl::StrCat("job ", id);
-        const absl::string_view said = response.status().message();
-        code = std::max(
-            code, context.Fail(absl::StartsWith(said, about) ? response.status() : absl::Status(response.status().code(), absl::StrCat(about, ": ", said))));
-        if (code == kExitUnreachable) return code;
-      } else if (context.json) {
-        *context.out << ToJson(*response, true);
-      } else {
-        *context.out << "job " << id << ": " << (response->message().empty() ? "cancelled" : Printable(response->message(), 400)) << '\n';
-      }
-    }
-    return code;
+      return api.Cancel(request);
+    };
+    return ActOnJobs{jobs_, "Cancel", "cancelled", cancel}.Run(context);
   }
 
  private:

@@ -15,12 +15,15 @@ class Submit final : public Verb {
             {"spillway submit --wait train.yaml", "and exit with 0 when it has succeeded, 1 when not"},
             {"spillway submit --set resources.gpu.count=2 --set env.SEED=7 train.yaml", "change what the file says"},
             {"spillway submit --request-id nightly-2026-12-24 train.yaml", "submitting again with this id makes no second job"},
+            {"spillway submit prepare.yaml train.yaml", "together: `after: [prepare]` in the second means the first, by its name"},
+            {"spillway submit --hold train.yaml", "nothing runs before `spillway resume`"},
             {"spillway submit -", "read the job from standard input"}};
   }
   std::string WhereCommandsGo() const override { return "`submit` takes job files; a command goes to `spillway run --detach -- COMMAND...`"; }
   void Define(VerbBuilder& builder) override {
     builder.Files("JOB.yaml", &files_, "job files; - is standard input");
     builder.Flag("--wait", &wait_, "wait until every job has ended");
+    builder.Flag("--hold", &hold_, "held until `spillway resume`");
     builder.Option("--request-id", &request_id_, "ID", "your own name for this submission: the same one within 24 h gives the first answer again");
     builder.Options("--set", &settings_, "KEY=VALUE", "one key of every file, such as resources.gpu.count=2");
     builder.Output();
@@ -39,7 +42,7 @@ class Submit final : public Verb {
     }
     if (!refused.ok()) return NothingSubmitted(context, ExitCodeOf(refused));
     ASSIGN_OR_FAIL(context, Api* const api, context.connect());
-    auto submitted = SubmitJobs(*api, jobs, request_id_);
+    auto submitted = SubmitJobs(*api, jobs, request_id_, hold_);
     if (!submitted.ok()) return NothingSubmitted(context, context.Fail(submitted.status()));
     const v1::SubmitResponse response = *std::move(submitted);
     for (const std::string& warning : response.warnings())
@@ -52,6 +55,7 @@ class Submit final : public Verb {
         *context.out << "submitted " << response.job_ids(i) << ' ' << jobs[static_cast<size_t>(i)].spec.name() << '\n';
     }
     context.out->flush();
+    if (wait_ && hold_) *context.err << "spillway: held: this waits until somebody resumes them\n";
     return wait_ ? Wait(context, *api, response) : kExitOk;
   }
 
@@ -67,7 +71,7 @@ class Submit final : public Verb {
 
   std::vector<std::string> files_, settings_;
   std::string request_id_;
-  bool wait_ = false;
+  bool wait_ = false, hold_ = false;
 };
 
 }  // namespace

@@ -21,6 +21,7 @@ absl::Status MayBeOffered(const AdmitContext& context, const Job& job, TaskId id
   if (job.cancel_requested) return Refused(absl::StrCat("task ", id.ToString(), " was cancelled"));
   if (task == nullptr) {
     if (id.index != job.next_index || id.index >= job.task_count) return Refused(absl::StrCat("task ", id.ToString(), " is not the next of its job to start"));
+    if (const HoldReason hold = HoldOf(job); hold != HoldReason::kUnspecified) return Refused(absl::StrCat("job ", job.id, " is held: ", LowerName(hold)));
     return absl::OkStatus();
   }
   if (task->state != TaskState::kQueued) return Refused(absl::StrCat("task ", id.ToString(), " is ", Name(task->state)));

@@ -30,6 +30,10 @@ using Admitted = absl::StatusOr<Admission>;
 Admitted AdmitOne(const AdmitContext& context, const Submit& command);
 Admitted AdmitOne(const AdmitContext& context, const Cancel& command);
 Admitted AdmitOne(const AdmitContext& context, const Preempt& command);
+Admitted AdmitOne(const AdmitContext& context, const Pause& command);
+Admitted AdmitOne(const AdmitContext& context, const Resume& command);
+Admitted AdmitOne(const AdmitContext& context, const Update& command);
+Admitted AdmitOne(const AdmitContext& context, const SettleJob& command);
 Admitted AdmitOne(const AdmitContext& context, const ForgetRequests& command);
 Admitted AdmitOne(const AdmitContext& context, const SealResult& command);
 // sessions
@@ -52,6 +56,15 @@ Admitted AdmitOne(const AdmitContext& context, const ReleaseNode& command);
 Admitted AdmitOne(const AdmitContext& context, const StopAttempt& command);
 Admitted AdmitOne(const AdmitContext& context, const DeclareLost& command);
 Admitted AdmitOne(const AdmitContext& context, const FenceAttempt& command);
+
+// --- admit_holds.cc ---
+
+// FAILED_PRECONDITION for a job that has ended, else NOT_FOUND.
+absl::Status NoSuchJob(const State& state, JobId job);
+// Whether the jobs of a submission may wait for each other as they say; INVALID_ARGUMENT where they do so in a circle.
+absl::Status CheckNeeds(const Submit& command);
+// What the job at `place` waits for: what is met already is left out, and what has failed already is worth a warning.
+absl::Status TakeNeeds(const AdmitContext& context, const Submit& command, size_t place, Job* job, Reply* reply);
 
 // --- attempt_end.cc ---
 

@@ -84,11 +84,6 @@ StopRequest CancelStop(const AdmitContext& context, const Job& job, const Cancel
   return stop;
 }
 
-absl::Status NoSuchJob(const State& state, JobId job) {
-  if (job > 0 && job < state.meta.next_job) return absl::FailedPreconditionError(absl::StrCat("job ", job, " has ended"));
-  return absl::NotFoundError(absl::StrCat("there is no job ", job));
-}
-
 }  // namespace
 
 Admitted AdmitOne(const AdmitContext& context, const Submit& command) {
@@ -114,6 +109,7 @@ Admitted AdmitOne(const AdmitContext& context, const Submit& command) {
   if (!command.request_id.empty() && known == state.requests.end() && state.requests.size() >= limits::kRequestIdsMax) {
     return absl::ResourceExhaustedError("too many submissions within a day are remembered; try again later");
   }
+  if (const absl::Status needs = CheckNeeds(command); !needs.ok()) return needs;
   JobId next_job = state.meta.next_job;
   int64_t next_shape = state.meta.next_shape;
   std::map<Shape, int64_t> new_shapes;
@@ -157,7 +153,9 @@ Admitted AdmitOne(const AdmitContext& context, const Submit& command) {
     job.grace_ms = wanted.grace_ms > 0 ? wanted.grace_ms : limits::kStopGraceMs;
     job.max_silence_ms = wanted.max_silence_ms;
     job.task_count = wanted.task_count;
-    job.counts.queued = wanted.task_count;
+    job.paused = wanted.paused;
+    if (const absl::Status needs = TakeNeeds(context, command, i, &job, &admission.reply); !needs.ok()) return needs;
+    (HoldOf(job) == HoldReason::kUnspecified ? job.counts.queued : job.counts.held) = wanted.task_count;
     admission.reply.jobs.push_back(job.id);
     admission.specs.emplace_back(wanted.spec_digest, wanted.spec_bytes);
     admission.events.push_back(std::move(event));

@@ -55,6 +55,10 @@ AttemptEnded EndOf(const AdmitContext& context, const Job& job, const Task& task
   event.to_step = std::max(believed.to_step, attempt.saved_step);
   event.next = outcome.next;
   if (outcome.next == TaskState::kQueued) {
+    if (job.paused) {
+      event.next = TaskState::kHeld;
+      event.hold = HoldReason::kPaused;
+    }
     event.not_before_ms = outcome.backoff_ms > 0 ? context.now_ms + outcome.backoff_ms : 0;
     event.seal = MustSeal(attempt, believed);
   }

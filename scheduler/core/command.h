@@ -2,6 +2,7 @@
 // Owns the input vocabulary; never applies anything.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -12,6 +13,12 @@ namespace spillway::core {
 
 // --- From users (rpc) ---
 
+struct NewNeed {
+  JobId job = 0;
+  int64_t place = -1;                         // instead of a job: one of this submission, by its place in it
+  bool any = false;                           // see Need
+  TaskState ended = TaskState::kUnspecified;  // how it ended, where the edge knows that it has
+};
 struct NewJob {
   std::string uid;  // chosen by the server's edge: the core draws no random numbers
   std::string name, owner;
@@ -22,10 +29,13 @@ struct NewJob {
   RetryPolicy retry;
   int64_t grace_ms = 0, max_silence_ms = 0;
   int64_t task_count = 1;
+  std::vector<NewNeed> needs;
+  bool paused = false;  // submitted with hold
 };
 // The same request_id within limits::kRequestIdTtlMs gets the first answer again (Reply::repeated); with other specs it is ALREADY_EXISTS.
 // A shape that no living node, no offer and no node a creating provider could make can ever hold is INVALID_ARGUMENT "never fits: ..."
 // naming the need and the nearest thing there is; with no node and no offer known yet (a cluster that just started) it is accepted with a warning.
+// Jobs that wait for each other in a circle are INVALID_ARGUMENT. ABORTED: a job that was to be waited for has ended since the edge looked: look again.
 struct Submit {
   std::string request_id;
   std::string request_digest;
@@ -39,6 +49,16 @@ struct Cancel {  // NOT_FOUND; a job that has ended is FAILED_PRECONDITION
 struct Preempt {  // FAILED_PRECONDITION unless the task has a STARTING or RUNNING attempt
   TaskId task;
   int64_t grace_ms = 0;  // 0: the job's own
+};
+struct Pause {  // waiting tasks are held, running ones save and stop; again changes nothing
+  JobId job = 0;
+};
+struct Resume {
+  JobId job = 0;
+};
+struct Update {
+  JobId job = 0;
+  std::optional<int64_t> priority;
 };
 struct CordonNode {
   NodeId node = 0;
@@ -171,12 +191,15 @@ struct FenceAttempt {  // its node has been silent for longer than the job allow
   AttemptId attempt;
   std::string reason;
 };
+struct SettleJob {  // what it waited for has come to something
+  JobId job = 0;
+};
 struct ForgetRequests {  // idempotency records older than their time to live
   int64_t before_ms = 0;
 };
 
-using Command =
-    std::variant<Submit, Cancel, Preempt, CordonNode, DrainNode, Configure, NodeHello, NodeReports, NodeNotice, SealResult, OffersListed, InstanceCreated,
-                 InstanceRefused, InstanceListing, InstanceGone, Place, RequestNode, ReleaseNode, StopAttempt, DeclareLost, ForgetRequests, FenceAttempt>;
+using Command = std::variant<Submit, Cancel, Preempt, CordonNode, DrainNode, Configure, NodeHello, NodeReports, NodeNotice, SealResult, OffersListed,
+                             InstanceCreated, InstanceRefused, InstanceListing, InstanceGone, Place, RequestNode, ReleaseNode, StopAttempt, DeclareLost,
+                             ForgetRequests, FenceAttempt, Pause, Resume, Update, SettleJob>;
 
 }  // namespace spillway::core

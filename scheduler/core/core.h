@@ -27,6 +27,7 @@ struct Policy {
   int64_t pool_avoid_ms;                                         // a pool that preempted is avoided this long where another will do
   int64_t offer_backoff_ms;                                      // first after a refusal; doubles up to 5 min
   int64_t candidates_max;                                        // step budget of one Decide
+  int64_t displace_again_ms;                                     // a task that made room for another is left alone this long
   Policy();
 };
 
@@ -37,7 +38,7 @@ struct Reply {
   std::vector<JobId> jobs;            // Submit
   bool repeated = false;              // Submit
   std::vector<std::string> warnings;  // Submit
-  int64_t affected = 0;               // Cancel, Preempt, Drain: tasks
+  int64_t affected = 0;               // Cancel, Preempt, Pause, Resume, Update, Drain: tasks
   NodeId node = 0;                    // NodeHello
   int64_t report_ack = 0;             // NodeHello, NodeReports: durable once this turn is committed
   std::string message;
@@ -73,7 +74,8 @@ void Reduce(State* state, const Event& event, int64_t now_ms, Changes* changes);
 
 // --- Decide ---
 
-// Numbered steps, in this order: expire nodes (partition guard), drain what is noticed, place on reserved, place on paid burst nodes, request nodes, release idle nodes, forget.
+// Numbered steps, in this order: expire nodes (partition guard), drain what is noticed, settle jobs that wait for others, place on reserved, place on paid
+// burst nodes, request nodes, make room for higher priority, release idle nodes, forget.
 std::vector<Command> Decide(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms);
 // The earliest time at which Decide may answer differently without any command arriving; INT64_MAX when none.
 int64_t NextDeadlineMs(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms);

@@ -8,14 +8,30 @@
 
 namespace spillway::core {
 
+Plan MakePlan(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms) {
+  std::map<NodeId, std::vector<Promise>> kept;
+  int64_t candidates_left = policy.candidates_max;
+  while (true) {
+    Plan plan = BeginPlan(state, soft, policy, now_ms);
+    plan.candidates_left = candidates_left;
+    plan.kept = std::move(kept);
+    ExpireNodes(&plan);   // 1. what is lost, or fenced by ending it
+    DrainNoticed(&plan);  // 2. what will be taken
+    KeepPromises(&plan);
+    SettleJobs(&plan);    // 3. whose wait for other jobs is over
+    PlaceTasks(&plan);    // 4. on reserved nodes, and 5. on burst nodes that bill already
+    RequestNodes(&plan);  // 6. more nodes
+    MakeRoom(&plan);      // 7. for higher priority, where there is none otherwise
+    if (!plan.again || plan.candidates_left <= 0) return plan;
+    kept = std::move(plan.kept);
+    candidates_left = plan.candidates_left;
+  }
+}
+
 std::vector<Command> Decide(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms) {
-  Plan plan{state, soft, policy, now_ms, {}, policy.candidates_max, {}, {}, {}, {}, {}};
-  ExpireNodes(&plan);   // 1. what is lost, or fenced by ending it
-  DrainNoticed(&plan);  // 2. what will be taken
-  PlaceTasks(&plan);    // 3. on reserved nodes, and 4. on burst nodes that bill already
-  RequestNodes(&plan);  // 5. more nodes
-  ReleaseIdle(&plan);   // 6. fewer nodes
-  ForgetOld(&plan);     // 7. idempotency records past their time
+  Plan plan = MakePlan(state, soft, policy, now_ms);
+  ReleaseIdle(&plan);  // 8. fewer nodes
+  ForgetOld(&plan);    // 9. idempotency records past their time
   return std::move(plan.commands);
 }
 
@@ -71,6 +87,7 @@ int64_t NextDeadlineMs(const State& state, const Soft& soft, const Policy& polic
       if (!offer.withdrawn) earliest.Consider(offer.backoff_until_ms);
     }
   }
+  earliest.Consider(NextToMakeRoomMs(state, policy, now_ms));
   if (!state.index.requests_by_age.empty()) earliest.Consider(state.index.requests_by_age.begin()->first + limits::kRequestIdTtlMs + 1);
   return earliest.at_ms();
 }

@@ -21,7 +21,7 @@ struct Configured {
   }
 };
 struct JobSubmitted {
-  Job job;                     // id from Meta::next_job; shape_id set, counts.queued = task_count
+  Job job;                     // id from Meta::next_job; shape_id set, all its tasks counted as queued, or as held
   std::optional<Shape> shape;  // set when shape_id is new
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
@@ -88,18 +88,19 @@ struct AttemptEnded {
   Initiator initiator = Initiator::kUnspecified;
   std::string detail;
   int64_t to_step = 0;
-  TaskState next = TaskState::kUnspecified;  // QUEUED, SUCCEEDED, FAILED, CANCELLED
-  int64_t not_before_ms = 0;                 // when next is QUEUED
+  TaskState next = TaskState::kUnspecified;  // QUEUED, HELD, SUCCEEDED, FAILED, CANCELLED
+  int64_t not_before_ms = 0;                 // when it goes on
   bool seal = false;                         // the attempt must be sealed first
   NodeId avoid_node = 0;
   int64_t preempted = 0, node_faults = 0, user_errors = 0, checkpointed_in_vain = 0;  // the task's counters from now on
   NodeId gone_node = 0;  // the member whose machine is gone, where its bill is known: what it ran after the bill's end is nobody's run
   int64_t billed_until_ms = 0;
+  HoldReason hold = HoldReason::kUnspecified;  // when next is HELD
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
     a(1, s.attempt.job), a(2, s.attempt.index), a(3, s.attempt.number), a(4, s.cause), a(5, s.initiator), a(6, s.detail), a(7, s.to_step), a(8, s.next);
     a(9, s.not_before_ms), a(10, s.seal), a(11, s.avoid_node), a(12, s.preempted), a(13, s.node_faults), a(14, s.user_errors), a(15, s.checkpointed_in_vain);
-    a(16, s.gone_node), a(17, s.billed_until_ms);
+    a(16, s.gone_node), a(17, s.billed_until_ms), a(18, s.hold);
   }
 };
 struct CheckpointRegistered {
@@ -220,10 +221,50 @@ struct ReportsTaken {  // Node::report_ack = seq
   }
 };
 
-using Event =
-    std::variant<Configured, JobSubmitted, RequestRecorded, RequestsForgotten, JobCancelRequested, AttemptOffered, AttemptAccepted, AttemptStarted,
-                 AttemptStopRequested, AttemptEnded, CheckpointRegistered, AttemptSealed, NodeRequested, NodeCreated, NodeCreateRefused, NodeRegistered,
-                 NodeNoticed, NodeCordoned, NodeDrainStarted, NodeReleaseRequested, OrphanAdopted, NodeGone, OffersUpdated, ReportsTaken>;
+struct JobReleased {  // what it waited for has come: its tasks are QUEUED, or HELD for another reason
+  JobId job = 0;
+  template <typename S, typename A>
+  static void Fields(S& s, A& a) {
+    a(1, s.job);
+  }
+};
+struct JobFailed {  // before any of its tasks began: they are FAILED, and the job says why
+  JobId job = 0;
+  EndCause cause = EndCause::kUnspecified;
+  std::string detail;
+  template <typename S, typename A>
+  static void Fields(S& s, A& a) {
+    a(1, s.job), a(2, s.cause), a(3, s.detail);
+  }
+};
+struct JobPaused {  // QUEUED tasks become HELD at once; ACTIVE ones get `stop`
+  JobId job = 0;
+  StopRequest stop;
+  template <typename S, typename A>
+  static void Fields(S& s, A& a) {
+    a(1, s.job), a(2, s.stop);
+  }
+};
+struct JobResumed {
+  JobId job = 0;
+  template <typename S, typename A>
+  static void Fields(S& s, A& a) {
+    a(1, s.job);
+  }
+};
+struct JobUpdated {  // what an update may change, as it is from now on
+  JobId job = 0;
+  int64_t priority = 0;
+  template <typename S, typename A>
+  static void Fields(S& s, A& a) {
+    a(1, s.job), a(2, s.priority);
+  }
+};
+
+using Event = std::variant<Configured, JobSubmitted, RequestRecorded, RequestsForgotten, JobCancelRequested, AttemptOffered, AttemptAccepted, AttemptStarted,
+                           AttemptStopRequested, AttemptEnded, CheckpointRegistered, AttemptSealed, NodeRequested, NodeCreated, NodeCreateRefused,
+                           NodeRegistered, NodeNoticed, NodeCordoned, NodeDrainStarted, NodeReleaseRequested, OrphanAdopted, NodeGone, OffersUpdated,
+                           ReportsTaken, JobReleased, JobFailed, JobPaused, JobResumed, JobUpdated>;
 
 // "attempt_ended": the word that Watch and `spillway events` show.
 const char* EventKind(const Event& event);

@@ -74,7 +74,7 @@ class Explainer {
     if (task.attempt) {
       Active(task, *task.attempt);
     } else if (task.state == TaskState::kHeld) {
-      Say("HELD", absl::StrCat("held: ", LowerName(task.hold)), "");
+      Held(job, task);
     } else {
       Waiting(job, task);
     }
@@ -118,11 +118,30 @@ class Explainer {
     }
   }
 
+  void Held(const Job& job, const Task& task) {
+    if (job.paused) Say("PAUSED", "paused by the user", absl::StrCat("spillway resume ", job.id));
+    for (const Need& need : job.needs) {
+      const Job* other = FindJob(state_, need.job);
+      const std::string called = absl::StrCat("job ", need.job, other == nullptr ? "" : absl::StrCat(" (", other->name, ")"));
+      if (other != nullptr) {
+        Say("DEPENDENCY", absl::StrCat("waits for ", called, need.any ? " to end" : " to succeed", "; it is ", Name(FoldState(*other))),
+            absl::StrCat("spillway explain ", need.job, " says what that one waits for or does"));
+      } else if (Failed(need)) {
+        Say("DEPENDENCY_FAILED", absl::StrCat(called, ", which it needs, ended ", Name(need.ended)), "");
+      }
+    }
+    if (whys_.empty()) Say("HELD", absl::StrCat("held: ", LowerName(task.hold)), "");
+    if (task.seal_owed != 0) Sealing(task);
+  }
+
+  void Sealing(const Task& task) {
+    Say("SEALING", absl::StrCat("the checkpoints of attempt ", task.seal_owed, " are being verified before the next attempt starts"), "");
+  }
+
   void Waiting(const Job& job, const Task& task) {
     const Shape& shape = ShapeOf(state_, job);
     if (NothingOnItsMarkets(shape)) return;
-    if (task.seal_owed != 0)
-      Say("SEALING", absl::StrCat("the checkpoints of attempt ", task.seal_owed, " are being verified before the next attempt starts"), "");
+    if (task.seal_owed != 0) Sealing(task);
     if (task.not_before_ms > now_ms_) {
       Say("BACKOFF", absl::StrCat("starts again in ", Until(task.not_before_ms, now_ms_), LastEnd(task)), "");
     }
@@ -165,9 +184,18 @@ class Explainer {
     return ahead;
   }
 
+  // What nodes are kept for others. Where nobody of higher priority waits, only the room that is being made counts.
+  Plan WhatIsKept(const Job& job) const {
+    if (!state_.index.queue.empty() && -state_.index.queue.begin()->negative_priority > job.priority) return MakePlan(state_, soft_, policy_, now_ms_);
+    Plan plan = BeginPlan(state_, soft_, policy_, now_ms_);
+    KeepPromises(&plan);
+    return plan;
+  }
+
   // True when one has room right now.
   bool Nodes(const Job& job, const Task& task, const Shape& shape, Nearest* nearest) {
-    int64_t registered = 0, coming = 0, unfit = 0, cordoned = 0, leaving = 0, unreachable = 0, busy_reserved = 0, busy_burst = 0, open = 0;
+    int64_t registered = 0, coming = 0, unfit = 0, cordoned = 0, leaving = 0, unreachable = 0, busy_reserved = 0, busy_burst = 0, promised = 0, open = 0;
+    const Plan plan = WhatIsKept(job);
     std::vector<std::string> cordoned_names, busy_names;
     Tally tally;
     for (const auto& [id, node] : state_.nodes) {
@@ -193,7 +221,7 @@ class Explainer {
       } else if (!Reachable(node, soft_, policy_, now_ms_)) {
         ++unreachable;
       } else if (RoomOn(state_, node).Holds(shape)) {
-        ++open;
+        ++(IsPromised(plan, id, job) ? promised : open);
       } else {
         ++(node.market == Market::kReserved ? busy_reserved : busy_burst);
         if (busy_names.size() < 5) busy_names.push_back(node.name);
@@ -216,6 +244,11 @@ class Explainer {
           "room is made when an attempt there ends");
     }
     if (busy_burst > 0 && open == 0) Say("BURST_BUSY", absl::StrCat(Count(busy_burst, "burst node that fits is", "burst nodes that fit are"), " busy"), "");
+    if (promised > 0 && open == 0) {
+      Say("ROOM_PROMISED", absl::StrCat(Count(promised, "node with room is", "nodes with room are"), " kept for a task of no less priority"),
+          absl::StrCat("spillway update ", job.id, " --priority N with a higher one"));
+    }
+    if (open == 0) LowerPriority(job, task, shape);
     if (cordoned > 0) {
       Say("NODES_CORDONED", absl::StrCat(Count(cordoned, "node that fits is", "nodes that fit are"), " cordoned"),
           absl::StrCat("spillway uncordon ", cordoned_names.front()));
@@ -224,6 +257,43 @@ class Explainer {
       Say("NODES_LEAVING", absl::StrCat(Count(leaving, "node that fits is", "nodes that fit are"), " draining, released or about to be taken"), "");
     if (unreachable > 0) Say("NODES_SILENT", absl::StrCat(Count(unreachable, "node that fits has", "nodes that fit have"), " no live session"), "");
     return open > 0;
+  }
+
+  // Who makes room for it, and who of less priority does not.
+  void LowerPriority(const Job& job, const Task& task, const Shape& shape) {
+    for (const AttemptId& id : state_.index.making_room) {
+      const Attempt& attempt = *FindTask(state_, id.task())->attempt;
+      if (attempt.stop->for_task != task.id) continue;
+      Say("MAKING_ROOM",
+          absl::StrCat(id.ToString(), " on ", absl::StrJoin(attempt.node_names, ", "), ", of priority ", FindJob(state_, id.job)->priority,
+                       ", saves and stops to make room"),
+          "");
+    }
+    const auto& active = state_.index.active_priorities;
+    if (active.empty() || active.begin()->first >= job.priority) return;
+    int64_t uninterruptible = 0, lately = 0;
+    for (const auto& [node, attempts] : state_.index.on_node) {
+      if (Misfits(shape, *FindNode(state_, node)) != 0) continue;
+      for (const AttemptId& id : attempts) {
+        const Job& other = *FindJob(state_, id.job);
+        const Task& held = *FindTask(state_, id.task());
+        if (other.priority >= job.priority || held.attempt->stop) continue;
+        if (!ShapeOf(state_, other).interruptible) {
+          ++uninterruptible;
+        } else if (!MayMakeRoom(state_, other, held, policy_, now_ms_)) {
+          ++lately;
+        }
+      }
+    }
+    if (uninterruptible > 0) {
+      Say("UNINTERRUPTIBLE", absl::StrCat(Count(uninterruptible, "attempt", "attempts"), " of lower priority may not be interrupted"), "");
+    }
+    if (lately > 0) {
+      Say("MADE_ROOM_LATELY",
+          absl::StrCat(Count(lately, "task", "tasks"), " of lower priority made room less than ", FormatDurationMs(policy_.displace_again_ms),
+                       " ago and is left alone for as long"),
+          "");
+    }
   }
 
   void Booting(const Task& task, const Node& node) {

@@ -27,7 +27,7 @@ int64_t Negated(int64_t priority) { return -std::max(priority, -std::numeric_lim
 
 QueueKey KeyOf(const Job& job, const Task& task) { return {Negated(job.priority), task.queued_ms, task.id}; }
 QueueKey UnstartedKey(const Job& job) { return {Negated(job.priority), job.submitted_ms, {job.id, job.next_index}}; }
-bool HasUnstarted(const Job& job) { return job.next_index < job.task_count; }
+bool HasUnstartedQueued(const Job& job) { return job.next_index < job.task_count && HoldOf(job) == HoldReason::kUnspecified; }
 
 }  // namespace
 
@@ -39,6 +39,11 @@ void AddTaskToIndexes(State::Indexes* index, const Job& job, const Task& task) {
   if (task.attempt) {
     for (const Member& member : task.attempt->members) {
       index->on_node[member.node].insert({task.id.job, task.id.index, task.attempt->number});
+    }
+    if (!task.attempt->stop) {
+      ++index->active_priorities[job.priority];
+    } else if (task.attempt->stop->for_task.job != 0) {
+      index->making_room.insert({task.id.job, task.id.index, task.attempt->number});
     }
   }
 }
@@ -55,15 +60,37 @@ void RemoveTaskFromIndexes(State::Indexes* index, const Job& job, const Task& ta
       found->second.erase({task.id.job, task.id.index, task.attempt->number});
       if (found->second.empty()) index->on_node.erase(found);
     }
+    if (!task.attempt->stop) {
+      const auto found = index->active_priorities.find(job.priority);
+      CHECK(found != index->active_priorities.end()) << task.id.ToString();
+      if (--found->second == 0) index->active_priorities.erase(found);
+    } else {
+      index->making_room.erase({task.id.job, task.id.index, task.attempt->number});
+    }
   }
 }
 
 void AddUnstartedToIndexes(State::Indexes* index, const Job& job) {
-  if (HasUnstarted(job)) AddKey(index, job.shape_id, UnstartedKey(job));
+  if (HasUnstartedQueued(job)) AddKey(index, job.shape_id, UnstartedKey(job));
 }
 
 void RemoveUnstartedFromIndexes(State::Indexes* index, const Job& job) {
-  if (HasUnstarted(job)) RemoveKey(index, job.shape_id, UnstartedKey(job));
+  if (HasUnstartedQueued(job)) RemoveKey(index, job.shape_id, UnstartedKey(job));
+}
+
+void AddNeedsToIndexes(State::Indexes* index, const Job& job) {
+  for (const Need& need : job.needs) index->needed_by[need.job].insert(job.id);
+  if (!job.needs.empty() && StandOf(job.needs) != NeedsStand::kOpen) index->settled.insert(job.id);
+}
+
+void RemoveNeedsFromIndexes(State::Indexes* index, const Job& job) {
+  for (const Need& need : job.needs) {
+    const auto found = index->needed_by.find(need.job);
+    if (found == index->needed_by.end()) continue;  // the same job stands twice among the needs
+    found->second.erase(job.id);
+    if (found->second.empty()) index->needed_by.erase(found);
+  }
+  index->settled.erase(job.id);
 }
 
 void AddJobName(State::Indexes* index, const Job& job) {

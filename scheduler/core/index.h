@@ -8,9 +8,13 @@ namespace spillway::core {
 void AddTaskToIndexes(State::Indexes* index, const Job& job, const Task& task);
 void RemoveTaskFromIndexes(State::Indexes* index, const Job& job, const Task& task);
 
-// The one key that stands for the job's tasks from next_index on; none once it is cancelled or used up.
+// The one key that stands for the job's tasks from next_index on; none once it is used up, and none while they are held.
 void AddUnstartedToIndexes(State::Indexes* index, const Job& job);
 void RemoveUnstartedFromIndexes(State::Indexes* index, const Job& job);
+
+// Whom the job waits for, and that it waits no longer.
+void AddNeedsToIndexes(State::Indexes* index, const Job& job);
+void RemoveNeedsFromIndexes(State::Indexes* index, const Job& job);
 
 void AddJobName(State::Indexes* index, const Job& job);
 void RemoveJobName(State::Indexes* index, const Job& job);

@@ -37,7 +37,11 @@ std::string BrokenTask(const State& state, const Job& job, TaskIndex index, cons
     return absl::StrCat("task ", id, " is ", Name(task.state), task.attempt ? " with" : " without", " an attempt");
   if (task.state != TaskState::kQueued && task.state != TaskState::kHeld && task.state != TaskState::kActive)
     return absl::StrCat("task ", id, " has ended and is in memory");
-  if (task.seal_owed != 0 && (task.state != TaskState::kQueued || task.seal_owed != task.attempts))
+  if ((task.state == TaskState::kHeld) != (task.hold != HoldReason::kUnspecified))
+    return absl::StrCat("task ", id, " is ", Name(task.state), ", held by ", Name(task.hold));
+  if (task.state == TaskState::kQueued && job.paused) return absl::StrCat("task ", id, " is QUEUED and its job is paused");
+  if (task.state == TaskState::kHeld && !job.paused) return absl::StrCat("task ", id, " is HELD and its job is not paused");
+  if (task.seal_owed != 0 && (task.state == TaskState::kActive || task.seal_owed != task.attempts))
     return absl::StrCat("task ", id, " owes the seal of ", task.seal_owed);
   for (const Attempt& past : task.history) {
     if (past.state != AttemptState::kEnded || past.number > task.attempts)
@@ -52,7 +56,8 @@ std::string BrokenJob(const State& state, JobId id, const LiveJob& live) {
   if (job.id != id || id >= state.meta.next_job) return absl::StrCat("job ", job.id, " stands at ", id);
   if (!state.shapes.contains(job.shape_id)) return absl::StrCat("job ", id, " has the shape ", job.shape_id, ", which does not exist");
   TaskCounts seen;
-  seen.queued = job.task_count - job.next_index;
+  (HoldOf(job) == HoldReason::kUnspecified ? seen.queued : seen.held) = job.task_count - job.next_index;
+  if (!job.needs.empty() && job.next_index > 0) return absl::StrCat("job ", id, " began before what it waits for");
   for (const auto& [index, task] : live.tasks) {
     if (std::string broken = BrokenTask(state, job, index, task); !broken.empty()) return broken;
     ++(task.state == TaskState::kQueued ? seen.queued : task.state == TaskState::kHeld ? seen.held : seen.active);
@@ -108,6 +113,10 @@ std::string BrokenIndexes(const State& state) {
   if (is.newest_by_name != should.newest_by_name) return "index newest_by_name is wrong";
   if (is.job_names != should.job_names) return "index job_names is wrong";
   if (is.requests_by_age != should.requests_by_age) return "index requests_by_age is wrong";
+  if (is.needed_by != should.needed_by) return "index needed_by is wrong";
+  if (is.settled != should.settled) return "index settled is wrong";
+  if (is.active_priorities != should.active_priorities) return "index active_priorities is wrong";
+  if (is.making_room != should.making_room) return "index making_room is wrong";
   return "";
 }
 

@@ -11,6 +11,7 @@ State::Indexes MakeIndexes(const State& state) {
   for (const auto& [id, shape] : state.shapes) index.shape_ids[shape] = id;
   for (const auto& [id, live] : state.jobs) {
     AddJobName(&index, live.job);
+    AddNeedsToIndexes(&index, live.job);
     AddUnstartedToIndexes(&index, live.job);
     for (const auto& [number, task] : live.tasks) AddTaskToIndexes(&index, live.job, task);
   }
@@ -20,6 +21,32 @@ State::Indexes MakeIndexes(const State& state) {
 }
 
 void RebuildIndexes(State* state) { state->index = MakeIndexes(*state); }
+
+HoldReason HoldOf(const Job& job) {
+  if (job.paused) return HoldReason::kPaused;
+  return job.needs.empty() ? HoldReason::kUnspecified : HoldReason::kDependency;
+}
+
+TaskState FoldState(const Job& job) {
+  const TaskCounts& n = job.counts;
+  if (n.active > 0) return TaskState::kActive;
+  if (n.queued > 0) return TaskState::kQueued;
+  if (n.held > 0) return TaskState::kHeld;
+  if (n.failed > 0) return TaskState::kFailed;
+  if (n.cancelled > 0) return TaskState::kCancelled;
+  return TaskState::kSucceeded;
+}
+
+bool Failed(const Need& need) { return !need.any && (need.ended == TaskState::kFailed || need.ended == TaskState::kCancelled); }
+
+NeedsStand StandOf(const std::vector<Need>& needs) {
+  NeedsStand stand = NeedsStand::kMet;
+  for (const Need& need : needs) {
+    if (Failed(need)) return NeedsStand::kFailed;
+    if (need.ended == TaskState::kUnspecified) stand = NeedsStand::kOpen;
+  }
+  return stand;
+}
 
 const Task* FindTask(const State& state, TaskId id) {
   const auto job = state.jobs.find(id.job);
@@ -34,6 +61,8 @@ std::optional<Task> GetTask(const State& state, TaskId id) {
   if (job == nullptr || id.index < job->next_index || id.index >= job->task_count) return std::nullopt;
   Task unstarted;
   unstarted.id = id;
+  unstarted.hold = HoldOf(*job);
+  if (unstarted.hold != HoldReason::kUnspecified) unstarted.state = TaskState::kHeld;
   unstarted.queued_ms = job->submitted_ms;
   return unstarted;
 }

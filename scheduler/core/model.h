@@ -95,10 +95,11 @@ struct StopRequest {
   int64_t grace_ms = 0;  // 0: kill at once
   int64_t requested_ms = 0;
   std::string reason;
+  TaskId for_task;  // of higher priority, for which room is made; job 0: none
 
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
-    a(1, s.cause), a(2, s.initiator), a(3, s.grace_ms), a(4, s.requested_ms), a(5, s.reason);
+    a(1, s.cause), a(2, s.initiator), a(3, s.grace_ms), a(4, s.requested_ms), a(5, s.reason), a(6, s.for_task.job), a(7, s.for_task.index);
   }
   bool operator==(const StopRequest&) const = default;
 };
@@ -197,6 +198,19 @@ struct TaskCounts {
   bool operator==(const TaskCounts&) const = default;
 };
 
+// A job that another one waits for.
+struct Need {
+  JobId job = 0;
+  bool any = false;                           // however it ends; else it must succeed
+  TaskState ended = TaskState::kUnspecified;  // how it ended; UNSPECIFIED while it lives
+
+  template <typename S, typename A>
+  static void Fields(S& s, A& a) {
+    a(1, s.job), a(2, s.any), a(3, s.ended);
+  }
+  bool operator==(const Need&) const = default;
+};
+
 // What a user submitted, without the spec's bytes. Its row stays when every task has ended; the memory does not.
 struct Job {
   JobId id = 0;
@@ -212,21 +226,34 @@ struct Job {
   int64_t grace_ms = 0;        // SIGTERM to SIGKILL
   int64_t max_silence_ms = 0;  // 0: the lease
   int64_t task_count = 1;      // size of the task source
-  int64_t next_index = 0;      // tasks below it exist or have ended; those from it on are QUEUED and take no memory
+  int64_t next_index = 0;      // tasks below it exist or have ended; those from it on take no memory: QUEUED, or HELD as HoldOf() says
   TaskCounts counts;
   bool cancel_requested = false;
   int64_t charged_micros = 0, reserved_micros = 0;  // burst money, and reserved time at the amortised price
+  std::vector<Need> needs;                          // nothing of it starts before; empty once they are met
+  bool paused = false;                              // by the user: nothing of it starts before it is resumed
+  EndCause cause = EndCause::kUnspecified;          // why the job as a whole was ended by the scheduler; else each task's attempts say how it ended
+  std::string detail;
 
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
     a(1, s.id), a(2, s.uid), a(3, s.name), a(4, s.owner), a(5, s.request_id), a(6, s.spec_digest), a(7, s.shape_id), a(8, s.priority), a(9, s.submitted_ms);
     a(10, s.ended_ms), a(11, s.retry), a(12, s.grace_ms), a(13, s.max_silence_ms), a(14, s.task_count), a(15, s.next_index), a(16, s.counts);
-    a(17, s.cancel_requested), a(18, s.charged_micros), a(19, s.reserved_micros);
+    a(17, s.cancel_requested), a(18, s.charged_micros), a(19, s.reserved_micros), a(20, s.needs), a(21, s.paused), a(22, s.cause), a(23, s.detail);
   }
   bool operator==(const Job&) const = default;
 };
 
-// QUEUED tasks of a job that never ran are held as (next_index); `tasks` has those that ran or are exceptions, and have not ended for good.
+// Why the tasks that never began may not begin; UNSPECIFIED: they are QUEUED.
+HoldReason HoldOf(const Job& job);
+// A job's state is a fold over its tasks.
+TaskState FoldState(const Job& job);
+// What the needs of a job come to: one that failed decides at once.
+enum class NeedsStand { kOpen, kMet, kFailed };
+NeedsStand StandOf(const std::vector<Need>& needs);
+bool Failed(const Need& need);
+
+// Waiting tasks of a job that never ran are held as (next_index); `tasks` has those that ran or are exceptions, and have not ended for good.
 struct LiveJob {
   Job job;
   std::map<TaskIndex, Task> tasks;
@@ -412,12 +439,16 @@ struct State {
     std::map<int64_t, std::set<QueueKey>> queue_by_shape;  // `queue`, by shape id: one key a job stands for all its tasks from next_index on
     std::set<std::pair<int64_t, TaskId>> back_offs;        // (not_before_ms, task) of QUEUED tasks that have one
     std::set<std::pair<int64_t, std::string>> requests_by_age;
+    std::map<JobId, std::set<JobId>> needed_by;    // living or not, as long as somebody waits for it
+    std::set<JobId> settled;                       // jobs whose needs have come to something: they are to be released or ended
+    std::map<int64_t, int64_t> active_priorities;  // attempts that nobody has asked to stop, by the priority of their job
+    std::set<AttemptId> making_room;               // attempts that stop so that a task of higher priority gets their room
   } index;
 };
 
 void RebuildIndexes(State* state);
 
-// Null when it is not alive. Also null for a QUEUED task that never ran (index >= next_index): it takes no memory; GetTask makes its value.
+// Null when it is not alive. Also null for a waiting task that never ran (index >= next_index): it takes no memory; GetTask makes its value.
 const Task* FindTask(const State& state, TaskId id);
 std::optional<Task> GetTask(const State& state, TaskId id);
 const Job* FindJob(const State& state, JobId id);

@@ -118,12 +118,13 @@ void Apply(const ReduceContext& context, const AttemptEnded& event) {
     task->history.push_back(std::move(attempt));
     if (task->history.size() > limits::kAttemptHistoryMax) task->history.erase(task->history.begin());
     task->state = event.next;
+    task->hold = event.hold;
     task->preempted = event.preempted;
     task->node_faults = event.node_faults;
     task->user_errors = event.user_errors;
     task->checkpointed_in_vain = event.checkpointed_in_vain;
     task->avoid_node = event.avoid_node;
-    if (event.next == TaskState::kQueued) {
+    if (event.next == TaskState::kQueued || event.next == TaskState::kHeld) {
       task->seal_owed = event.seal ? event.attempt.number : 0;
       task->not_before_ms = event.not_before_ms;
       task->queued_ms = context.now_ms;

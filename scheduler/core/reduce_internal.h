@@ -37,6 +37,11 @@ void Apply(const ReduceContext& context, const OrphanAdopted& event);
 void Apply(const ReduceContext& context, const NodeGone& event);
 void Apply(const ReduceContext& context, const OffersUpdated& event);
 void Apply(const ReduceContext& context, const ReportsTaken& event);
+void Apply(const ReduceContext& context, const JobReleased& event);
+void Apply(const ReduceContext& context, const JobFailed& event);
+void Apply(const ReduceContext& context, const JobPaused& event);
+void Apply(const ReduceContext& context, const JobResumed& event);
+void Apply(const ReduceContext& context, const JobUpdated& event);
 
 // --- reduce_jobs.cc ---
 

@@ -35,6 +35,46 @@ void LeaveMemory(const ReduceContext& context, Task task) {
   context.changes->ended_tasks[task.id] = std::move(task);
 }
 
+// Whoever waits for the job knows from now on how it ended. What follows from it is decided, not reduced.
+void TellWhoWaits(const ReduceContext& context, const Job& job) {
+  const auto waiting = context.state->index.needed_by.find(job.id);
+  if (waiting == context.state->index.needed_by.end()) return;
+  const std::set<JobId> jobs = waiting->second;
+  for (const JobId id : jobs) {
+    Job& waits = Live(context, id).job;
+    RemoveNeedsFromIndexes(&context.state->index, waits);
+    for (Need& need : waits.needs) {
+      if (need.job == job.id) need.ended = FoldState(job);
+    }
+    AddNeedsToIndexes(&context.state->index, waits);
+    context.changes->jobs.insert(id);
+  }
+}
+
+// Changes what holds the tasks that never began: they go along between QUEUED and HELD, without rows of their own.
+void ChangeHold(const ReduceContext& context, LiveJob* live, const std::function<void(Job*)>& change) {
+  Job& job = live->job;
+  State::Indexes* index = &context.state->index;
+  RemoveUnstartedFromIndexes(index, job);
+  RemoveNeedsFromIndexes(index, job);
+  int64_t& from = HoldOf(job) == HoldReason::kUnspecified ? job.counts.queued : job.counts.held;
+  change(&job);
+  int64_t& to = HoldOf(job) == HoldReason::kUnspecified ? job.counts.queued : job.counts.held;
+  from -= job.task_count - job.next_index;
+  to += job.task_count - job.next_index;
+  AddNeedsToIndexes(index, job);
+  AddUnstartedToIndexes(index, job);
+  context.changes->jobs.insert(job.id);
+}
+
+std::vector<TaskIndex> TasksIn(const LiveJob& live, TaskState state) {
+  std::vector<TaskIndex> tasks;
+  for (const auto& [index, task] : live.tasks) {
+    if (task.state == state) tasks.push_back(index);
+  }
+  return tasks;
+}
+
 void EndJobIfDone(const ReduceContext& context, JobId id) {
   LiveJob& live = Live(context, id);
   Job& job = live.job;
@@ -42,6 +82,8 @@ void EndJobIfDone(const ReduceContext& context, JobId id) {
   CHECK(live.tasks.empty()) << "job " << id << " ends with living tasks";
   job.ended_ms = context.now_ms;
   RemoveJobName(&context.state->index, job);
+  RemoveNeedsFromIndexes(&context.state->index, job);
+  TellWhoWaits(context, job);
   context.changes->jobs.erase(id);
   context.changes->ended_jobs[id] = std::move(job);
   context.state->jobs.erase(id);
@@ -77,6 +119,8 @@ void BeginTask(const ReduceContext& context, JobId id) {
   Task task;
   task.id = {id, live.job.next_index++};
   task.queued_ms = live.job.submitted_ms;
+  task.hold = HoldOf(live.job);
+  if (task.hold != HoldReason::kUnspecified) task.state = TaskState::kHeld;
   AddUnstartedToIndexes(&context.state->index, live.job);
   AddTaskToIndexes(&context.state->index, live.job, task);
   live.tasks[task.id.index] = std::move(task);
@@ -99,6 +143,7 @@ void Apply(const ReduceContext& context, const JobSubmitted& event) {
   LiveJob& live = state->jobs[job.id];
   live.job = job;
   AddJobName(&state->index, job);
+  AddNeedsToIndexes(&state->index, job);
   AddUnstartedToIndexes(&state->index, job);
   context.changes->jobs.insert(job.id);
 }
@@ -126,24 +171,79 @@ void Apply(const ReduceContext& context, const JobCancelRequested& event) {
   live.job.cancel_requested = true;
   context.changes->jobs.insert(event.job);
   while (live.job.next_index < live.job.task_count) BeginTask(context, event.job);  // their rows say CANCELLED, not QUEUED
-  std::vector<TaskIndex> waiting;
-  for (const auto& [index, task] : live.tasks) {
-    if (!task.attempt) waiting.push_back(index);
-  }
-  std::vector<TaskIndex> active;
-  for (const auto& [index, task] : live.tasks) {
-    if (task.attempt) active.push_back(index);
-  }
-  for (TaskIndex index : active) {
+  std::vector<TaskIndex> waiting = TasksIn(live, TaskState::kQueued);
+  const std::vector<TaskIndex> held = TasksIn(live, TaskState::kHeld);
+  waiting.insert(waiting.end(), held.begin(), held.end());
+  for (TaskIndex index : TasksIn(live, TaskState::kActive)) {
     ChangeTask(context, {event.job, index}, [&event](Task* task) { RequestStop(&*task->attempt, event.stop); });
   }
   // The last of them may end the job.
   for (TaskIndex index : waiting) {
     ChangeTask(context, {event.job, index}, [](Task* task) {
       task->state = TaskState::kCancelled;
+      task->hold = HoldReason::kUnspecified;
       task->seal_owed = 0;
     });
   }
+}
+
+void Apply(const ReduceContext& context, const JobReleased& event) {
+  ChangeHold(context, &Live(context, event.job), [](Job* job) { job->needs.clear(); });
+}
+
+void Apply(const ReduceContext& context, const JobFailed& event) {
+  LiveJob& live = Live(context, event.job);
+  CHECK(live.tasks.empty()) << "job " << event.job << " fails as a whole, and tasks of it began";
+  CHECK(HoldOf(live.job) != HoldReason::kUnspecified) << "job " << event.job << " fails as a whole, and nothing holds it";
+  live.job.cause = event.cause;
+  live.job.detail = event.detail;
+  context.changes->jobs.insert(event.job);
+  const int64_t count = live.job.task_count;
+  while (live.job.next_index < count) BeginTask(context, event.job);  // their rows say FAILED
+  for (TaskIndex index = 0; index < count; ++index) {
+    ChangeTask(context, {event.job, index}, [](Task* task) {
+      task->state = TaskState::kFailed;
+      task->hold = HoldReason::kUnspecified;
+    });
+  }
+}
+
+void Apply(const ReduceContext& context, const JobPaused& event) {
+  LiveJob& live = Live(context, event.job);
+  ChangeHold(context, &live, [](Job* job) { job->paused = true; });
+  for (TaskIndex index : TasksIn(live, TaskState::kQueued)) {
+    ChangeTask(context, {event.job, index}, [](Task* task) {
+      task->state = TaskState::kHeld;
+      task->hold = HoldReason::kPaused;
+    });
+  }
+  for (TaskIndex index : TasksIn(live, TaskState::kActive)) {
+    ChangeTask(context, {event.job, index}, [&event](Task* task) { RequestStop(&*task->attempt, event.stop); });
+  }
+}
+
+void Apply(const ReduceContext& context, const JobResumed& event) {
+  LiveJob& live = Live(context, event.job);
+  ChangeHold(context, &live, [](Job* job) { job->paused = false; });
+  for (TaskIndex index : TasksIn(live, TaskState::kHeld)) {
+    ChangeTask(context, {event.job, index}, [&](Task* task) {
+      task->state = TaskState::kQueued;
+      task->hold = HoldReason::kUnspecified;
+      task->queued_ms = context.now_ms;
+    });
+  }
+}
+
+// Every key that the priority is part of is made anew.
+void Apply(const ReduceContext& context, const JobUpdated& event) {
+  LiveJob& live = Live(context, event.job);
+  State::Indexes* index = &context.state->index;
+  RemoveUnstartedFromIndexes(index, live.job);
+  for (const auto& [number, task] : live.tasks) RemoveTaskFromIndexes(index, live.job, task);
+  live.job.priority = event.priority;
+  for (const auto& [number, task] : live.tasks) AddTaskToIndexes(index, live.job, task);
+  AddUnstartedToIndexes(index, live.job);
+  context.changes->jobs.insert(event.job);
 }
 
 }  // namespace spillway::core

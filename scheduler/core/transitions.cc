@@ -14,7 +14,7 @@ bool Contains(const std::array<std::pair<E, E>, N>& table, E from, E to) {
 }
 
 using T = TaskState;
-constexpr std::array<std::pair<T, T>, 10> kTaskMoves = {{
+constexpr std::array<std::pair<T, T>, 11> kTaskMoves = {{
     {T::kQueued, T::kHeld},
     {T::kQueued, T::kActive},  // an attempt is offered
     {T::kQueued, T::kCancelled},
@@ -22,6 +22,7 @@ constexpr std::array<std::pair<T, T>, 10> kTaskMoves = {{
     {T::kHeld, T::kFailed},  // its dependency failed
     {T::kHeld, T::kCancelled},
     {T::kActive, T::kQueued},  // the attempt ended and the task goes on
+    {T::kActive, T::kHeld},    // or it will, when it is resumed
     {T::kActive, T::kSucceeded},
     {T::kActive, T::kFailed},
     {T::kActive, T::kCancelled},

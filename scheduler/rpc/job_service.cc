@@ -17,6 +17,7 @@
 #include "scheduler/rpc/follow.h"
 #include "scheduler/rpc/live.h"
 #include "scheduler/rpc/log_follower.h"
+#include "scheduler/rpc/needs.h"
 #include "scheduler/rpc/translate_spec.h"
 #include "scheduler/rpc/translate_view.h"
 #include "scheduler/rpc/unary.h"
@@ -57,6 +58,7 @@ absl::StatusOr<std::vector<core::NewJob>> JobsOf(const v1::SubmitRequest& reques
       violations->push_back(std::move(violation));
     }
     jobs.push_back(NewJobOf(job_spec, NewUuid(), "user"));
+    jobs.back().paused = request.hold();
   }
   return jobs;
 }
@@ -73,7 +75,9 @@ absl::Status FillTasks(const Backend& backend, const core::Job& job, int64_t lim
     v1::Task* waiting = view->add_tasks();
     waiting->set_job_id(job.id);
     waiting->set_task_index(job.next_index);
-    waiting->set_state(v1::QUEUED);
+    const HoldReason hold = core::HoldOf(job);
+    waiting->set_state(hold == HoldReason::kUnspecified ? v1::QUEUED : v1::HELD);
+    waiting->set_hold_reason(static_cast<v1::HoldReason>(hold));
     MergeLive(live, waiting);
   }
   return absl::OkStatus();
@@ -168,7 +172,58 @@ std::vector<JobId> IdsOf(const std::vector<core::Job>& jobs) {
   return ids;
 }
 
-constexpr char kComing[] = " is not built yet: it comes with arrays, gangs and dependencies";
+void FillSubmitted(const core::Reply& reply, v1::SubmitResponse* response) {
+  for (const JobId id : reply.jobs) response->add_job_ids(id);
+  response->set_repeated_request(reply.repeated);
+  for (const std::string& warning : reply.warnings) response->add_warnings(warning);
+}
+
+// A submission whose jobs wait for others: those are looked up on the pool, and again when one has ended before the engine saw the submission. Each job ends
+// once, so this comes to an end. Holds its own copy of what was asked; context and response are touched only while the call lives.
+class NeedySubmit : public std::enable_shared_from_this<NeedySubmit> {
+ public:
+  NeedySubmit(const Backend& backend, grpc::CallbackServerContext* context, v1::SubmitResponse* response, std::shared_ptr<EngineCall::Slot> slot,
+              std::vector<std::vector<NamedNeed>> needs, core::Submit submit)
+      : backend_(backend), context_(context), response_(response), slot_(std::move(slot)), needs_(std::move(needs)), submit_(std::move(submit)) {}
+
+  void Begin() {
+    if (backend_.pool->Run([self = shared_from_this()] { self->LookUpAndPost(); })) return;
+    Exhausted(absl::ResourceExhaustedError("too many reads are waiting; try again"));
+  }
+
+ private:
+  void LookUpAndPost() {
+    std::vector<spec::Violation> violations;
+    const absl::Status looked = ResolveNeeds(needs_, backend_.reader, &submit_.jobs, &violations);
+    if (!looked.ok()) return slot_->End([&] { return ToGrpc(looked); });
+    if (!violations.empty()) return slot_->End([&] { return RefuseWithViolations(context_, violations); });
+    const absl::Status posted = backend_.engine->Post(submit_, [self = shared_from_this()](absl::StatusOr<core::Reply> reply) { self->Answered(reply); });
+    if (!posted.ok()) Exhausted(posted);
+  }
+
+  void Answered(const absl::StatusOr<core::Reply>& reply) {
+    if (absl::IsAborted(reply.status())) return Begin();
+    if (absl::IsResourceExhausted(reply.status())) return Exhausted(reply.status());
+    slot_->End([&] {
+      if (reply.ok()) FillSubmitted(*reply, response_);
+      return ToGrpc(reply.status());
+    });
+  }
+
+  void Exhausted(const absl::Status& status) {
+    slot_->End([&] {
+      SuggestRetry(context_, kRetryAfterMs);
+      return ToGrpc(status);
+    });
+  }
+
+  const Backend& backend_;
+  grpc::CallbackServerContext* const context_;
+  v1::SubmitResponse* const response_;
+  const std::shared_ptr<EngineCall::Slot> slot_;
+  const std::vector<std::vector<NamedNeed>> needs_;
+  core::Submit submit_;
+};
 
 }  // namespace
 
@@ -185,11 +240,13 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
   // What is submitted is soon offered. Stored by content: a submission that is refused leaves nothing wrong behind.
   for (const core::NewJob& job : *jobs) backend_.specs->Put(job.spec_digest, job.spec_bytes);
   core::Submit submit{request->request_id(), RequestDigest(*jobs), *std::move(jobs)};
-  return AskEngine(context, backend_, std::move(submit), [response](const core::Reply& reply) {
-    for (const JobId id : reply.jobs) response->add_job_ids(id);
-    response->set_repeated_request(reply.repeated);
-    for (const std::string& warning : reply.warnings) response->add_warnings(warning);
-  });
+  std::vector<std::vector<NamedNeed>> needs = NeedsNamedIn(*request);
+  if (needs.empty()) return AskEngine(context, backend_, std::move(submit), [response](const core::Reply& reply) { FillSubmitted(reply, response); });
+  auto* call = new EngineCall;
+  const auto needy = std::make_shared<NeedySubmit>(backend_, context, response, call->slot(), std::move(needs), std::move(submit));
+  call->slot()->Wait(call);
+  needy->Begin();
+  return call;
 }
 
 // First what only the engine knows, then the rows: they are at least as new.
@@ -266,17 +323,18 @@ grpc::ServerUnaryReactor* JobService::Preempt(grpc::CallbackServerContext* conte
   return Act(context, core::Preempt{{request->job_id(), request->task_index()}, request->grace_ms()}, response);
 }
 
-grpc::ServerUnaryReactor* JobService::Update(grpc::CallbackServerContext* context, const v1::UpdateRequest*, v1::UpdateResponse*) {
-  if (auto* refused = RefuseStranger(context, backend_)) return refused;
-  return Refuse(context, absl::UnimplementedError(absl::StrCat("update", kComing)));
+grpc::ServerUnaryReactor* JobService::Update(grpc::CallbackServerContext* context, const v1::UpdateRequest* request, v1::JobActionResponse* response) {
+  core::Update update{request->job_id(), std::nullopt};
+  if (request->has_priority()) update.priority = request->priority();
+  return Act(context, update, response);
 }
-grpc::ServerUnaryReactor* JobService::Pause(grpc::CallbackServerContext* context, const v1::PauseRequest*, v1::JobActionResponse*) {
-  if (auto* refused = RefuseStranger(context, backend_)) return refused;
-  return Refuse(context, absl::UnimplementedError(absl::StrCat("pause", kComing)));
+
+grpc::ServerUnaryReactor* JobService::Pause(grpc::CallbackServerContext* context, const v1::PauseRequest* request, v1::JobActionResponse* response) {
+  return Act(context, core::Pause{request->job_id()}, response);
 }
-grpc::ServerUnaryReactor* JobService::Resume(grpc::CallbackServerContext* context, const v1::ResumeRequest*, v1::JobActionResponse*) {
-  if (auto* refused = RefuseStranger(context, backend_)) return refused;
-  return Refuse(context, absl::UnimplementedError(absl::StrCat("resume", kComing)));
+
+grpc::ServerUnaryReactor* JobService::Resume(grpc::CallbackServerContext* context, const v1::ResumeRequest* request, v1::JobActionResponse* response) {
+  return Act(context, core::Resume{request->job_id()}, response);
 }
 
 // A living task is explained by the engine; one that has ended by its row.
@@ -316,9 +374,10 @@ grpc::ServerUnaryReactor* JobService::Explain(grpc::CallbackServerContext* conte
     response->set_state(static_cast<v1::TaskState>(task.state));
     v1::Reason* reason = response->add_reasons();
     reason->set_code("ENDED");
-    reason->set_message(task.history.empty() ? absl::StrCat("it ended ", Name(task.state), " before it ran")
-                                             : absl::StrCat("its last attempt ", task.history.back().number, " ended ", Name(task.history.back().cause),
-                                                            task.history.back().detail.empty() ? "" : absl::StrCat(": ", task.history.back().detail)));
+    reason->set_message(job.cause != EndCause::kUnspecified ? absl::StrCat("its job ended with ", Name(job.cause), ": ", job.detail)
+                        : task.history.empty()              ? absl::StrCat("it ended ", Name(task.state), " before it ran")
+                                               : absl::StrCat("its last attempt ", task.history.back().number, " ended ", Name(task.history.back().cause),
+                                                              task.history.back().detail.empty() ? "" : absl::StrCat(": ", task.history.back().detail)));
     response->set_summary(reason->message());
     return absl::OkStatus();
   });

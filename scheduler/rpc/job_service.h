@@ -14,7 +14,7 @@ class JobService final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext*, const v1::GetJobRequest*, v1::Job*) override;
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext*, const v1::ListJobsRequest*, v1::ListJobsResponse*) override;
   grpc::ServerWriteReactor<v1::Event>* Watch(grpc::CallbackServerContext*, const v1::WatchRequest*) override;
-  grpc::ServerUnaryReactor* Update(grpc::CallbackServerContext*, const v1::UpdateRequest*, v1::UpdateResponse*) override;
+  grpc::ServerUnaryReactor* Update(grpc::CallbackServerContext*, const v1::UpdateRequest*, v1::JobActionResponse*) override;
   grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext*, const v1::CancelRequest*, v1::JobActionResponse*) override;
   grpc::ServerUnaryReactor* Pause(grpc::CallbackServerContext*, const v1::PauseRequest*, v1::JobActionResponse*) override;
   grpc::ServerUnaryReactor* Resume(grpc::CallbackServerContext*, const v1::ResumeRequest*, v1::JobActionResponse*) override;

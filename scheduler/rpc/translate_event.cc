@@ -22,7 +22,9 @@ struct Teller {
 
   bool operator()(const core::JobSubmitted& e) const {
     About(AttemptId{e.job.id, 0, 0}, view);
-    view->set_message(absl::StrCat("job ", e.job.id, " (", e.job.name, ") submitted by ", e.job.owner));
+    const HoldReason hold = core::HoldOf(e.job);
+    view->set_message(absl::StrCat("job ", e.job.id, " (", e.job.name, ") submitted by ", e.job.owner,
+                                   hold == HoldReason::kUnspecified ? "" : absl::StrCat(", held: ", LowerName(hold))));
     return true;
   }
   bool operator()(const core::JobCancelRequested& e) const {
@@ -120,6 +122,31 @@ struct Teller {
   bool operator()(const core::NodeGone& e) const {
     view->set_node_id(e.node);
     view->set_message(absl::StrCat(Name(e.state), e.reclaimed ? ", taken by the provider" : "", e.reason.empty() ? "" : absl::StrCat(": ", e.reason)));
+    return true;
+  }
+  bool operator()(const core::JobReleased& e) const {
+    About(AttemptId{e.job, 0, 0}, view);
+    view->set_message("what it waited for has come");
+    return true;
+  }
+  bool operator()(const core::JobFailed& e) const {
+    About(AttemptId{e.job, 0, 0}, view);
+    view->set_message(absl::StrCat("the job ended before it ran: ", Name(e.cause), " (", e.detail, ")"));
+    return true;
+  }
+  bool operator()(const core::JobPaused& e) const {
+    About(AttemptId{e.job, 0, 0}, view);
+    view->set_message(e.stop.reason);
+    return true;
+  }
+  bool operator()(const core::JobResumed& e) const {
+    About(AttemptId{e.job, 0, 0}, view);
+    view->set_message("resumed by the user");
+    return true;
+  }
+  bool operator()(const core::JobUpdated& e) const {
+    About(AttemptId{e.job, 0, 0}, view);
+    view->set_message(absl::StrCat("priority ", e.priority));
     return true;
   }
   template <typename Other>

@@ -70,23 +70,13 @@ v1::Progress ProgressView(const core::Progress& progress) {
   return view;
 }
 
-const char* JobState(const core::Job& job) {
-  const core::TaskCounts& counts = job.counts;
-  if (counts.active > 0) return "ACTIVE";
-  if (counts.queued > 0) return "QUEUED";
-  if (counts.held > 0) return "HELD";
-  if (counts.failed > 0) return "FAILED";
-  if (counts.cancelled > 0) return "CANCELLED";
-  return "SUCCEEDED";
-}
-
 v1::Job JobView(const core::Job& job) {
   v1::Job view;
   view.set_job_id(job.id);
   view.set_uid(job.uid);
   view.set_name(job.name);
   view.set_owner(job.owner);
-  view.set_state(JobState(job));
+  view.set_state(std::string(Name(core::FoldState(job))));
   view.set_priority(job.priority);
   view.set_submitted_utc_ms(job.submitted_ms);
   view.set_ended_utc_ms(job.ended_ms);
@@ -99,6 +89,9 @@ v1::Job JobView(const core::Job& job) {
   counts->set_cancelled(job.counts.cancelled);
   view.set_cost_micros(job.charged_micros);
   view.set_reserved_micros(job.reserved_micros);
+  view.set_paused(job.paused);
+  view.set_end_cause(static_cast<v1::EndCause>(job.cause));
+  view.set_end_detail(job.detail);
   return view;
 }
 

@@ -17,8 +17,6 @@ v1::Task TaskView(const core::Task& task);
 v1::Progress ProgressView(const core::Progress& progress);
 // Without spec and tasks.
 v1::Job JobView(const core::Job& job);
-// The fold of a job's state over its tasks.
-const char* JobState(const core::Job& job);
 
 v1::Resources ResourcesView(const core::Capacity& capacity);
 // `lease` may be null: no session since the restart. `living` are the node's attempts and their shapes' sum is subtracted for `free`.

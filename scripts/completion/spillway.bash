@@ -10,10 +10,10 @@ _spillway() {
     esac
   done
   case $verb in
-    '') words="up down submit run queue ps describe explain logs events wait cancel preempt checkpoints nodes offers reservations cordon uncordon drain cost report completion version --server --yes --help --version" ;;
+    '') words="up down submit run queue ps describe explain logs events wait cancel preempt pause resume update checkpoints nodes offers reservations cordon uncordon drain cost report completion version --server --yes --help --version" ;;
     up) words="--foreground --no-worker --reserved-nodes --resources --port --server --yes --help" ;;
     down) words="--keep-jobs --server --yes --help" ;;
-    submit) words="--wait --request-id --set -o --output --server --yes --help" kind=files ;;
+    submit) words="--wait --hold --request-id --set -o --output --server --yes --help" kind=files ;;
     run) words="--name --cpus --memory --gpus --env --market --workdir --set --detach -o --output --server --yes --help" kind=commands ;;
     queue|ps) words="-a --all --state --name -n --limit -w --watch -o --output --server --yes --help" ;;
     describe) words="-o --output --server --yes --help" fixed="node last" kind=jobs ;;
@@ -23,6 +23,9 @@ _spillway() {
     wait) words="--timeout --server --yes --help" fixed="last" kind=jobs ;;
     cancel) words="--now --reason -o --output --server --yes --help" fixed="last" kind=jobs ;;
     preempt) words="--grace -o --output --server --yes --help" fixed="last" kind=jobs ;;
+    pause) words="-o --output --server --yes --help" fixed="last" kind=jobs ;;
+    resume) words="-o --output --server --yes --help" fixed="last" kind=jobs ;;
+    update) words="--priority -o --output --server --yes --help" fixed="last" kind=jobs ;;
     checkpoints) words="--step --shard-size --keep-last --keep-best --metric --maximize --keep-every --dry-run -o --output --server --yes --help" fixed="list show verify export import prune diff last" kind=jobs ;;
     nodes) words="-a --all -o --output --server --yes --help" ;;
     offers) words="--provider -o --output --server --yes --help" ;;

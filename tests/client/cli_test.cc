@@ -22,7 +22,7 @@ TEST(Cli, HelpListsEveryVerbAndTheExitCodes) {
   EXPECT_EQ(cli.Run({"--help"}), 0);
   for (const auto& verb : AllVerbs()) EXPECT_THAT(cli.out, HasSubstr("\n  " + verb->Name())) << verb->Name();
   EXPECT_THAT(cli.out, HasSubstr("exit: 0 ok, 1 the job failed, 2 usage or invalid input, 3 not found, 4 refused, 5 unreachable."));
-  EXPECT_THAT(cli.out, HasSubstr("not built yet: update, pause,"));
+  EXPECT_THAT(cli.out, HasSubstr("not built yet: exec, artifacts,"));
   const std::string help = cli.out;
   EXPECT_EQ(cli.Run({"help"}), 0);
   EXPECT_EQ(cli.out, help);
@@ -137,6 +137,7 @@ TEST(Cli, AnEmptyValueIsRefusedByName) {
                                                        {"wait", "5", "--timeout", ""},
                                                        {"cancel", "5", "--reason", ""},
                                                        {"preempt", "5", "--grace", ""},
+                                                       {"update", "5", "--priority", ""},
                                                        {"drain", "n1", "--grace", ""},
                                                        {"logs", "5", "--attempt", ""},
                                                        {"offers", "--provider", ""},

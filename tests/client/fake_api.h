@@ -23,7 +23,8 @@ class FakeApi final : public Api {
   std::map<int64_t, std::deque<v1::Job>> later;  // what Get answers after each Watch of the job
   v1::SubmitRequest submitted;
   v1::SubmitResponse submit_response;
-  v1::ListJobsResponse list;  // used where it has jobs; else `jobs`
+  v1::ListJobsResponse list;    // used where it has jobs; else `jobs`
+  v1::JobActionResponse acted;  // what Resume answers
   v1::ExplainResponse explain;
   v1::ListCheckpointsResponse checkpoints;
   v1::ListNodesResponse nodes;
@@ -61,6 +62,9 @@ class FakeApi final : public Api {
     return Answer("Cancel", request, v1::JobActionResponse());
   }
   absl::StatusOr<v1::JobActionResponse> Preempt(const v1::PreemptRequest& request) override { return Answer("Preempt", request, v1::JobActionResponse()); }
+  absl::StatusOr<v1::JobActionResponse> Pause(const v1::PauseRequest& request) override { return Answer("Pause", request, v1::JobActionResponse()); }
+  absl::StatusOr<v1::JobActionResponse> Resume(const v1::ResumeRequest& request) override { return Answer("Resume", request, acted); }
+  absl::StatusOr<v1::JobActionResponse> Update(const v1::UpdateRequest& request) override { return Answer("Update", request, v1::JobActionResponse()); }
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request) override { return Answer("Explain", request, explain); }
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) override {
     return Answer("ListCheckpoints", request, checkpoints);

@@ -185,6 +185,50 @@ TEST(Cancel, OneNowAndManyWithFailures) {
   EXPECT_EQ(cli.err, "spillway: no job waits or runs\n");
 }
 
+TEST(Pause, ResumeAndUpdateOneOrManyJobs) {
+  Cli cli;
+  cli.api.jobs[5] = MakeJob(5, "a", "ACTIVE");
+  cli.api.jobs[6] = MakeJob(6, "b", "QUEUED");
+  EXPECT_EQ(cli.Run({"pause", "5"}), 0);
+  EXPECT_EQ(cli.out, "job 5: paused\n");
+  cli.api.acted.set_message("resumed; it waits for job 4");
+  EXPECT_EQ(cli.Run({"resume", "5-6"}), 0);
+  EXPECT_EQ(cli.out, "job 5: resumed; it waits for job 4\njob 6: resumed; it waits for job 4\n") << "in the scheduler's words";
+  EXPECT_EQ(cli.Run({"update", "5", "--priority", "0"}), 0);
+  EXPECT_EQ(cli.out, "job 5: updated\n");
+  EXPECT_THAT(cli.api.calls, ElementsAre("Pause job_id: 5", "Resume job_id: 5", "Resume job_id: 6", "Update job_id: 5 priority: 0"));
+  EXPECT_EQ(cli.Run({"update", "5"}), 2);
+  EXPECT_THAT(cli.err, HasSubstr("nothing to change: give --priority"));
+  EXPECT_EQ(cli.Run({"update", "5", "--priority", "101"}), 2);
+  EXPECT_THAT(cli.err, HasSubstr("--priority: 101 is outside 0 to 100"));
+  EXPECT_EQ(cli.Run({"pause", "all"}), 2) << "several jobs are not stopped unasked";
+  EXPECT_THAT(cli.err, HasSubstr("Pause 2 jobs? Say --yes."));
+  cli.api.fail["Pause"] = absl::FailedPreconditionError("job 6 has ended");
+  EXPECT_EQ(cli.Run({"pause", "6"}), 4);
+  EXPECT_EQ(cli.err, "spillway: job 6 has ended\n");
+}
+
+TEST(Describe, SaysThatAJobIsPausedAndWhyOneNeverRan) {
+  Cli cli;
+  v1::Job job = MakeJob(6, "a", "HELD");
+  job.set_paused(true);
+  job.mutable_tasks(0)->set_hold_reason(v1::PAUSED);
+  job.mutable_tasks(0)->set_waiting("paused by the user");
+  cli.api.jobs[6] = job;
+  EXPECT_EQ(cli.Run({"describe", "6"}), 0);
+  EXPECT_THAT(cli.out, HasSubstr("  paused      until `spillway resume 6`\n"));
+  EXPECT_EQ(cli.Run({"queue"}), 0);
+  EXPECT_THAT(cli.out, HasSubstr("HELD paused"));
+  job = MakeJob(6, "a", "FAILED");
+  job.set_end_cause(v1::DEPENDENCY_FAILED);
+  job.set_end_detail("job 5, which it needs, ended FAILED");
+  cli.api.jobs[6] = job;
+  EXPECT_EQ(cli.Run({"describe", "6"}), 0);
+  EXPECT_THAT(cli.out, HasSubstr("  because     DEPENDENCY_FAILED: job 5, which it needs, ended FAILED\n"));
+  EXPECT_EQ(cli.Run({"wait", "6"}), 1);
+  EXPECT_EQ(cli.err, "spillway: job 6 (a) FAILED: DEPENDENCY_FAILED (job 5, which it needs, ended FAILED)\n");
+}
+
 TEST(Preempt, GraceAndTask) {
   Cli cli;
   EXPECT_EQ(cli.Run({"preempt", "5", "--grace", "2m"}), 0);

@@ -100,6 +100,9 @@ TEST(Targets, ListsPageAfterPage) {
     absl::StatusOr<v1::Job> Get(const v1::GetJobRequest&) override { return absl::UnimplementedError(""); }
     absl::StatusOr<v1::JobActionResponse> Cancel(const v1::CancelRequest&) override { return absl::UnimplementedError(""); }
     absl::StatusOr<v1::JobActionResponse> Preempt(const v1::PreemptRequest&) override { return absl::UnimplementedError(""); }
+    absl::StatusOr<v1::JobActionResponse> Pause(const v1::PauseRequest&) override { return absl::UnimplementedError(""); }
+    absl::StatusOr<v1::JobActionResponse> Resume(const v1::ResumeRequest&) override { return absl::UnimplementedError(""); }
+    absl::StatusOr<v1::JobActionResponse> Update(const v1::UpdateRequest&) override { return absl::UnimplementedError(""); }
     absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest&) override { return absl::UnimplementedError(""); }
     absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest&) override { return absl::UnimplementedError(""); }
     absl::Status Watch(const v1::WatchRequest&, int64_t, const OnEvent&) override { return absl::UnimplementedError(""); }

@@ -28,6 +28,7 @@ TEST(Transitions, OfTasks) {
                                                                                     {"HELD", "FAILED"},
                                                                                     {"HELD", "CANCELLED"},
                                                                                     {"ACTIVE", "QUEUED"},
+                                                                                    {"ACTIVE", "HELD"},
                                                                                     {"ACTIVE", "SUCCEEDED"},
                                                                                     {"ACTIVE", "FAILED"},
                                                                                     {"ACTIVE", "CANCELLED"}}));

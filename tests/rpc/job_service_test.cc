@@ -270,11 +270,12 @@ TEST_F(JobServiceTest, WhatIsNotThereAndWhatIsNotBuiltAreSaidPlainly) {
   get.set_name("no\x1bname");
   EXPECT_THAT(StatusOf(daemon.jobs->Get(nameless, get, &job)), StatusIs(Code::kNotFound, HasSubstr("no\\x1bname")));
   Call update, pause, resume, preempt;
-  v1::UpdateResponse updated;
   v1::JobActionResponse acted;
-  EXPECT_THAT(StatusOf(daemon.jobs->Update(update, {}, &updated)), StatusIs(Code::kUnimplemented, HasSubstr("update is not built yet")));
-  EXPECT_THAT(StatusOf(daemon.jobs->Pause(pause, {}, &acted)), StatusIs(Code::kUnimplemented, HasSubstr("pause is not built yet")));
-  EXPECT_THAT(StatusOf(daemon.jobs->Resume(resume, {}, &acted)), StatusIs(Code::kUnimplemented, HasSubstr("resume is not built yet")));
+  v1::UpdateRequest change;
+  change.set_job_id(1);
+  EXPECT_THAT(StatusOf(daemon.jobs->Update(update, change, &acted)), StatusIs(Code::kInvalidArgument, HasSubstr("nothing to change")));
+  EXPECT_THAT(StatusOf(daemon.jobs->Pause(pause, {}, &acted)), StatusIs(Code::kNotFound, HasSubstr("no job 0")));
+  EXPECT_THAT(StatusOf(daemon.jobs->Resume(resume, {}, &acted)), StatusIs(Code::kNotFound, HasSubstr("no job 0")));
   v1::PreemptRequest stop;
   stop.set_job_id(1);
   EXPECT_THAT(StatusOf(daemon.jobs->Preempt(preempt, stop, &acted)), StatusIs(Code::kFailedPrecondition, HasSubstr("not running")));
@@ -288,6 +289,104 @@ TEST_F(JobServiceTest, OffersOfAProviderThatIsNotThere) {
   EXPECT_THAT(StatusOf(daemon.fleet->ListOffers(nope, request, &response)), StatusIs(Code::kNotFound, "no provider is called nope; there is static"));
   request.set_provider("static");
   EXPECT_OK(StatusOf(daemon.fleet->ListOffers(fixed, request, &response)));
+}
+
+TEST_F(JobServiceTest, PausedResumedAndUpdated) {
+  v1::SubmitRequest request = SubmitOf({MakeSpec("held")});
+  request.set_hold(true);
+  ASSERT_OK(TrySubmit(request));
+  EXPECT_EQ(GetJob(daemon, 1).state(), "HELD");
+  EXPECT_TRUE(GetJob(daemon, 1).paused());
+  EXPECT_EQ(GetJob(daemon, 1).tasks(0).hold_reason(), v1::PAUSED);
+  EXPECT_EQ(GetJob(daemon, 1).tasks(0).waiting(), "paused by the user");
+  v1::ResumeRequest resume;
+  resume.set_job_id(1);
+  v1::PauseRequest pause;
+  pause.set_job_id(1);
+  v1::UpdateRequest update;
+  update.set_job_id(1);
+  update.set_priority(80);
+  v1::JobActionResponse acted;
+  Call resuming, updating, pausing;
+  ASSERT_OK(StatusOf(daemon.jobs->Resume(resuming, resume, &acted)));
+  EXPECT_EQ(acted.message(), "resumed");
+  EXPECT_EQ(acted.tasks_affected(), 1);
+  EXPECT_EQ(GetJob(daemon, 1).state(), "QUEUED");
+  ASSERT_OK(StatusOf(daemon.jobs->Update(updating, update, &acted)));
+  EXPECT_EQ(GetJob(daemon, 1).priority(), 80);
+  ASSERT_OK(StatusOf(daemon.jobs->Pause(pausing, pause, &acted)));
+  EXPECT_EQ(GetJob(daemon, 1).counts().held(), 1);
+}
+
+TEST_F(JobServiceTest, JobsMayWaitForOthersByNumberAndByName) {
+  v1::JobSpec by_number = MakeSpec("b"), by_name = MakeSpec("c"), together = MakeSpec("d");
+  Submit(daemon, {MakeSpec("a")});
+  by_number.add_after("1");
+  by_name.add_after_ok("a");
+  together.add_after_any("b");  // the one of its own submission
+  EXPECT_THAT(Submit(daemon, {together, by_number, by_name}), ElementsAre(2, 3, 4));
+  EXPECT_EQ(GetJob(daemon, 2).tasks(0).waiting(), "waits for job 3 (b) to end; it is HELD");
+  EXPECT_EQ(GetJob(daemon, 3).tasks(0).waiting(), "waits for job 1 (a) to succeed; it is QUEUED");
+  EXPECT_EQ(GetJob(daemon, 4).tasks(0).hold_reason(), v1::DEPENDENCY);
+  v1::CancelRequest cancel;
+  cancel.set_job_id(1);
+  v1::JobActionResponse acted;
+  Call call;
+  ASSERT_OK(StatusOf(daemon.jobs->Cancel(call, cancel, &acted)));
+  ASSERT_TRUE(Eventually([&] { return GetJob(daemon, 4).state() == "FAILED"; }));
+  EXPECT_EQ(GetJob(daemon, 4).end_cause(), v1::DEPENDENCY_FAILED);
+  EXPECT_EQ(GetJob(daemon, 4).end_detail(), "job 1, which it needs, ended CANCELLED");
+  ASSERT_TRUE(Eventually([&] { return GetJob(daemon, 2).state() == "QUEUED"; })) << "its own need has ended, however";
+  v1::ExplainRequest why;
+  why.set_job_id(4);
+  v1::ExplainResponse said;
+  Call explain;
+  ASSERT_OK(StatusOf(daemon.jobs->Explain(explain, why, &said)));
+  EXPECT_EQ(said.summary(), "its job ended with DEPENDENCY_FAILED: job 1, which it needs, ended CANCELLED");
+  // What has ended before is looked up in the rows.
+  v1::SubmitResponse late;
+  ASSERT_OK(TrySubmit(SubmitOf({by_number}), &late));
+  EXPECT_THAT(late.warnings(late.warnings_size() - 1), HasSubstr("job 1 ended CANCELLED"));
+  ASSERT_TRUE(Eventually([&] { return GetJob(daemon, late.job_ids(0)).state() == "FAILED"; }));
+}
+
+TEST_F(JobServiceTest, WhoWaitsForNobodyThereIsRefusedByFieldAndWhoWaitsInACircleToo) {
+  v1::JobSpec unknown = MakeSpec("train");
+  unknown.add_after("99");
+  unknown.add_after("prepar");
+  Call call;
+  EXPECT_THAT(TrySubmit(SubmitOf({MakeSpec("prepare"), unknown}), nullptr, &call), StatusIs(Code::kInvalidArgument, HasSubstr("specs[1].after[0]: ")));
+  v1::FieldViolations violations;
+  ASSERT_TRUE(violations.ParseFromString(call.Trailer("spillway-violations-bin")));
+  ASSERT_EQ(violations.violations_size(), 2);
+  EXPECT_EQ(violations.violations(0).message(), "there is no job `99`, neither in this submission nor from an earlier one");
+  EXPECT_EQ(violations.violations(1).nearest(), "prepare");
+  v1::JobSpec a = MakeSpec("a"), b = MakeSpec("b");
+  a.add_after("b");
+  b.add_after_any("a");
+  EXPECT_THAT(TrySubmit(SubmitOf({a, b})), StatusIs(Code::kInvalidArgument, "jobs[0]: jobs of this submission wait for each other: a -> b -> a"));
+  EXPECT_THAT(TrySubmit(SubmitOf({MakeSpec("b"), MakeSpec("b"), a})), StatusIs(Code::kInvalidArgument, HasSubstr("2 jobs of this submission are called `b`")));
+  EXPECT_THAT(IdsOf(List([](auto*) {}).value()), SizeIs(0)) << "nothing is half-applied";
+}
+
+// Jobs end all the while that others are submitted who wait for them: each is taken, whichever comes first.
+TEST_F(JobServiceTest, ANeedThatEndsWhileItIsLookedUpIsNoError) {
+  for (int i = 0; i < 40; ++i) {
+    const int64_t first = Submit(daemon, {MakeSpec("first")}).at(0);
+    v1::JobSpec second = MakeSpec("second");
+    second.add_after_any(absl::StrCat(first));
+    std::thread canceller([&] {
+      v1::CancelRequest cancel;
+      cancel.set_job_id(first);
+      v1::JobActionResponse acted;
+      Call call;
+      EXPECT_OK(StatusOf(daemon.jobs->Cancel(call, cancel, &acted)));
+    });
+    v1::SubmitResponse response;
+    EXPECT_OK(TrySubmit(SubmitOf({second}), &response));
+    canceller.join();
+    EXPECT_TRUE(Eventually([&] { return GetJob(daemon, response.job_ids(0)).state() == "QUEUED"; }));
+  }
 }
 
 TEST_F(JobServiceTest, EveryTaskCanSayHowItStands) {

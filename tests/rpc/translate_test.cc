@@ -244,7 +244,7 @@ TEST(View, AJobsStateIsAFoldOverItsTasks) {
   const auto state = [](core::TaskCounts counts) {
     core::Job job;
     job.counts = counts;
-    return std::string(JobState(job));
+    return JobView(job).state();
   };
   EXPECT_EQ(state({.queued = 1, .active = 1, .failed = 1}), "ACTIVE");
   EXPECT_EQ(state({.queued = 1, .held = 1, .failed = 1}), "QUEUED");

@@ -35,7 +35,7 @@ class Bash(unittest.TestCase):
         self.assertFalse(os.path.exists(self.asked), "nothing of this needs a scheduler")
 
     def test_jobs_where_a_job_may_stand(self):
-        for verb in ("describe", "explain", "logs", "cancel", "preempt", "wait"):
+        for verb in ("describe", "explain", "logs", "cancel", "preempt", "pause", "resume", "update", "wait"):
             self.assertLessEqual({"12", "bert", "last"}, set(self.words(verb, "")), verb)
         self.assertEqual(self.words("logs", "be"), ["bert"])
         self.assertEqual(set(self.words("checkpoints", "")), {"list", "show", "verify", "export", "import", "prune", "diff", "last", "12", "bert"})

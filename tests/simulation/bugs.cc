@@ -130,7 +130,7 @@ const std::vector<Bug>& AllBugs() {
        "a worker's numbered reports do not outlive it",
        [](Hooks* hooks) { hooks->node.reports_not_saved = true; },
        ",worker_dies/h=6,link_cuts/h=8",
-       {kNotEnded, kStandsStill, "missed step", "was sealed"}},
+       {kNotEnded, kStandsStill, "missed step", "was sealed", kLostThoughThere}},
       {"events-acked-early",
        "the supervisor's events are acked before what follows from them is saved",
        [](Hooks* hooks) { hooks->node.events_acked_early = true; },

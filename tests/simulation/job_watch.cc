@@ -1,5 +1,6 @@
 // Promise 1 and the meaning of an end: what was answered OK is durable at that moment, once, whatever was repeated; a task that counts as done did all its
-// steps, each once; one that counts as failed or cancelled has a cause that truly was. And nothing stands still while nothing goes wrong.
+// steps, each once; one that counts as failed or cancelled has a cause that truly was. Nothing of a job begins before what it waits for has come, or while
+// it is paused. And nothing stands still while nothing goes wrong.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -32,6 +33,7 @@ class JobWatch final : public Watch {
   void TurnDurable(const store::Batch& batch) override {
     for (const auto& [digest, bytes] : batch.specs) specs_[digest] = bytes;
     std::map<std::string, std::vector<JobId>> of_this_turn;
+    std::vector<std::pair<JobId, bool>> settled;
     gone_.clear();
     for (const core::Event& event : batch.events) {
       if (const auto* gone = std::get_if<core::NodeGone>(&event)) gone_.insert(gone->node);
@@ -40,6 +42,7 @@ class JobWatch final : public Watch {
       if (const auto* submitted = std::get_if<core::JobSubmitted>(&event)) {
         Job& job = jobs_[submitted->job.id];
         job.row = submitted->job;
+        job.needs = submitted->job.needs;
         const auto plan = JobPlan::FromSpec(specs_[submitted->job.spec_digest]);
         if (!plan.ok()) return Broken("job ", submitted->job.id, " was stored without its spec");
         job.plan = *plan;
@@ -49,9 +52,20 @@ class JobWatch final : public Watch {
       } else if (const auto* registered = std::get_if<core::NodeRegistered>(&event)) {
         nodes_[registered->node.id] = {registered->node.id, registered->node.name, registered->node.boot_id};
       } else if (const auto* offered = std::get_if<core::AttemptOffered>(&event)) {
+        CheckMayBegin(offered->task.job);
         offered_to_[{offered->task.job, offered->task.index, offered->attempt.number}] = nodes_[offered->attempt.members.at(0).node];
       } else if (const auto* cancel = std::get_if<core::JobCancelRequested>(&event)) {
         jobs_[cancel->job].cancelled = true;
+      } else if (const auto* paused = std::get_if<core::JobPaused>(&event)) {
+        jobs_[paused->job].row.paused = true;
+        world()->Reach("a job was paused");
+      } else if (const auto* resumed = std::get_if<core::JobResumed>(&event)) {
+        jobs_[resumed->job].row.paused = false;
+      } else if (const auto* released = std::get_if<core::JobReleased>(&event)) {
+        settled.emplace_back(released->job, true);
+        jobs_[released->job].released = true;
+      } else if (const auto* failed = std::get_if<core::JobFailed>(&event)) {
+        settled.emplace_back(failed->job, false);
       } else if (const auto* ended = std::get_if<core::AttemptEnded>(&event)) {
         CheckEnd(*ended);
       }
@@ -60,6 +74,7 @@ class JobWatch final : public Watch {
       if (!by_request_.emplace(request, jobs).second) return Broken("request ", request, " made jobs twice");
     }
     for (const core::Job& row : batch.jobs) jobs_[row.id].row = row;
+    for (const auto& [job, released] : settled) CheckSettled(job, released);
   }
 
   void ProcessBegan(const ProcessFact& process) override { alive_.insert(process.attempt); }
@@ -79,7 +94,7 @@ class JobWatch final : public Watch {
         Stand stand{now_ms, task.attempts, task.attempt ? task.attempt->state : AttemptState::kUnspecified, task.seal_owed};
         const auto before = stands_.find(task.id);
         const bool works = task.attempt && alive_.count({task.id.job, task.id.index, task.attempt->number}) > 0;
-        const bool waits_for_others = task.state == TaskState::kQueued && task.seal_owed == 0 && !alive_.empty();
+        const bool waits_for_others = (task.state == TaskState::kQueued && task.seal_owed == 0 && !alive_.empty()) || task.hold == HoldReason::kPaused;
         if (before != stands_.end() && !works && !waits_for_others && before->second.Same(stand)) stand.since_ms = before->second.since_ms;
         const int64_t still_ms = std::min(calm_ms, now_ms - stand.since_ms);
         if (still_ms > kStillMsMax) return Stands(simulation, task, still_ms);
@@ -110,6 +125,8 @@ class JobWatch final : public Watch {
     JobPlan plan;
     bool cancelled = false;
     int64_t succeeded = 0;
+    std::vector<core::Need> needs;  // as submitted
+    bool released = false;
   };
 
   // A machine as the scheduler knew it, or as it is: its name and the life of its supervisor.
@@ -135,10 +152,31 @@ class JobWatch final : public Watch {
     bool Same(const Stand& other) const { return attempts == other.attempts && state == other.state && seal_owed == other.seal_owed; }
   };
 
+  void CheckMayBegin(JobId id) {
+    const Job& job = jobs_[id];
+    if (job.row.paused) return Broken("a task of job ", id, " was offered while the job is paused");
+    if (!job.needs.empty() && !job.released) Broken("a task of job ", id, " was offered though it waits for job ", job.needs.front().job);
+  }
+
+  // By the rows of those it waited for.
+  void CheckSettled(JobId id, bool released) {
+    bool failed = false;
+    for (const core::Need& need : jobs_[id].needs) {
+      const core::Job& row = jobs_[need.job].row;
+      const bool good = row.counts.failed == 0 && row.counts.cancelled == 0;
+      if (released && row.ended_ms == 0) return Broken("job ", id, " was released though job ", need.job, " lives");
+      if (released && !need.any && !good) return Broken("job ", id, " was released though job ", need.job, " did not succeed");
+      failed = failed || (!need.any && row.ended_ms != 0 && !good);
+    }
+    if (!released && !failed) return Broken("job ", id, " was ended for what it needs, and nothing of that has failed");
+    world()->Reach(released ? "a job was released by what it waited for" : "a job ended because of what it needs");
+  }
+
   void CheckEnd(const core::AttemptEnded& ended) {
     Job& job = jobs_[ended.attempt.job];
     const auto process = processes_.find(ended.attempt);
     const std::string id = ended.attempt.ToString();
+    if (ended.next == TaskState::kHeld && !job.row.paused) return Broken(id, " ended and its task is held though nobody paused the job");
     if (ended.cause == EndCause::kCompleted) {
       if (process == processes_.end() || !process->second.completed) return Broken(id, " counts as completed and did not do its steps");
       if (process->second.work != WorkAfter(FirstWork(job.row.uid), 0, job.plan.total_steps)) return Broken(id, " completed with a step lost or done twice");

@@ -1,6 +1,7 @@
 // Promise 9: a scheduler that is away for less than the lease disturbs no running job, however often it dies and wherever in a commit.
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "tests/simulation/watch.h"
 
 namespace spillway::sim {
@@ -14,8 +15,9 @@ class OnlyOutages final : public Observer {
       const auto* ended = std::get_if<core::AttemptEnded>(&event);
       if (ended == nullptr) continue;
       ++ends;
-      // A job ends by itself or by its user's wish.
+      // A job ends by itself, by its user's wish, or for one of higher priority.
       if (ended->initiator == Initiator::kJob || ended->initiator == Initiator::kUser) continue;
+      if (ended->initiator == Initiator::kScheduler && ended->cause == EndCause::kPreempted && absl::StartsWith(ended->detail, "makes room for ")) continue;
       disturbed = absl::StrCat(ended->attempt.ToString(), " ended with ", std::string(Name(ended->cause)), ": ", ended->detail);
     }
   }

@@ -11,9 +11,12 @@ namespace {
 const char* const kMustReach[] = {
     "a bill of the cloud was matched",
     "a checkpoint landed after its writer's death",
+    "a job ended because of what it needs",
     "a job failed",
     "a job succeeded",
     "a job was cancelled",
+    "a job was paused",
+    "a job was released by what it waited for",
     "a lease's checkpoint request was withdrawn",
     "a link was cut both ways",
     "a link was cut one way",

@@ -186,6 +186,28 @@ TEST(Validate, CheckpointRetryLimitsPriority) {
   EXPECT_THAT(After([](auto& s) { s.set_priority(0); }), IsEmpty());
 }
 
+TEST(Validate, JobsToWaitFor) {
+  EXPECT_THAT(After([](auto& s) {
+                s.add_after("12");
+                s.add_after("prepare");
+                s.add_after_any("7b-chat");
+              }),
+              IsEmpty());
+  EXPECT_THAT(After([](auto& s) { s.add_after("5.17"); }), ElementsAre("after[0]: `5.17` is one task; a job is meant here: 5"));
+  EXPECT_THAT(After([](auto& s) { s.add_after_ok("last"); }), ElementsAre("after_ok[0]: `last` is no job: write its number, such as 12, or its name"));
+  EXPECT_THAT(After([](auto& s) { s.add_after_any("1-9"); }), ElementsAre("after_any[0]: `1-9` is no job: write its number, such as 12, or its name"));
+  EXPECT_THAT(After([](auto& s) {
+                s.add_after("12");
+                s.add_after("12");
+                s.add_after("");
+              }),
+              ElementsAre("after[1]: `12` stands twice", "after[2]: is empty"));
+  EXPECT_THAT(After([](auto& s) {
+                for (int i = 1; i <= 600; ++i) s.add_after(absl::StrCat(i)), s.add_after_any(absl::StrCat(i));
+              }),
+              ElementsAre("after: waits for 1200 jobs; the most is 1000"));
+}
+
 TEST(Validate, RefusesWhatIsNotBuiltWhereverItStands) {
   EXPECT_THAT(After([](auto& s) {
                 s.mutable_array()->set_count(3);

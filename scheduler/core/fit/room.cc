@@ -30,6 +30,13 @@ void Room::TakeDevices(const Shape& shape, uint64_t taken) {
   disk_bytes -= shape.disk_bytes;
 }
 
+void Room::Give(const Shape& shape, uint64_t devices_back) {
+  devices |= devices_back;
+  cpu_milli += shape.cpu_milli;
+  memory_bytes += shape.memory_bytes;
+  disk_bytes += shape.disk_bytes;
+}
+
 int Room::free_devices() const { return std::popcount(devices); }
 
 Room EmptyRoom(const Capacity& capacity) {

@@ -16,6 +16,8 @@ struct Room {
   uint64_t Take(const Shape& shape);
   // Requires that the devices are free.
   void TakeDevices(const Shape& shape, uint64_t taken);
+  // The other way: a share comes back. Requires that its devices are taken.
+  void Give(const Shape& shape, uint64_t devices_back);
   int free_devices() const;
   bool operator==(const Room&) const = default;
 };

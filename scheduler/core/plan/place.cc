@@ -25,19 +25,31 @@ class Placer {
     }
   }
 
+  // A promise that is kept frees what its node has left, for tasks that were looked at before.
   void Run() {
-    if (open_.empty()) return;
-    Queue queue(plan_->state);
-    while (plan_->candidates_left > 0) {
-      const std::optional<QueuedTask> task = queue.Next();
-      if (!task) return;
-      --plan_->candidates_left;
-      if (task->sealing() || task->backs_off(plan_->now_ms)) continue;
-      if (!Place(*task)) queue.Drop(task->job->shape_id);
+    while (KeptOne()) {
     }
   }
 
  private:
+  // Once through the queue. Whether somebody was placed for whom room was made.
+  bool KeptOne() {
+    bool kept = false;
+    if (open_.empty()) return kept;
+    Queue queue(plan_->state);
+    while (plan_->candidates_left > 0) {
+      const std::optional<QueuedTask> task = queue.Next();
+      if (!task) return kept;
+      --plan_->candidates_left;
+      if (task->sealing() || task->backs_off(plan_->now_ms) || plan_->placed.contains(task->id)) continue;
+      // Where a promise alone is in the way, somebody of the same shape may be the one it was made to.
+      const bool placed = Place(*task);
+      if (!placed && !promised_) queue.Drop(task->job->shape_id);
+      kept = kept || (placed && plan_->served.contains(task->id));
+    }
+    return kept;
+  }
+
   Fitting& FittingFor(const QueuedTask& task) {
     const auto [found, is_new] = fitting_.insert({task.job->shape_id, Fitting()});
     if (!is_new) return found->second;
@@ -56,6 +68,10 @@ class Placer {
     const Node* best = nullptr;
     std::tuple<bool, int64_t, int64_t, NodeId> best_key;
     for (const Node* node : *nodes) {
+      if (IsPromised(*plan_, node->id, *task.job)) {
+        promised_ = true;
+        continue;
+      }
       const Room& room = *RoomIn(plan_, *node);
       const std::tuple<bool, int64_t, int64_t, NodeId> key{node->id == task.avoid_node(), room.free_devices(), room.cpu_milli, node->id};
       if (best == nullptr || key < best_key) best = node, best_key = key;
@@ -64,9 +80,13 @@ class Placer {
   }
 
   bool Place(const QueuedTask& task) {
+    promised_ = false;
     Fitting& fitting = FittingFor(task);
     const Node* node = nullptr;
-    if (fitting.last != nullptr && fitting.last->id != task.avoid_node() && RoomIn(plan_, *fitting.last)->Holds(*task.shape)) node = fitting.last;
+    if (fitting.last != nullptr && fitting.last->id != task.avoid_node() && RoomIn(plan_, *fitting.last)->Holds(*task.shape) &&
+        !IsPromised(*plan_, fitting.last->id, *task.job)) {
+      node = fitting.last;
+    }
     if (node == nullptr) node = Best(&fitting.reserved, task);
     if (node == nullptr) node = Best(&fitting.burst, task);
     if (node == nullptr) return false;
@@ -98,6 +118,7 @@ class Placer {
   }
 
   Plan* plan_;
+  bool promised_ = false;  // a node with room for the task is kept for another
   std::vector<const Node*> open_;
   std::map<int64_t, Fitting> fitting_;
 };

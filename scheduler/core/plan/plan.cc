@@ -2,6 +2,10 @@
 
 namespace spillway::core {
 
+Plan BeginPlan(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms) {
+  return {state, soft, policy, now_ms, {}, policy.candidates_max, {}, {}, {}, {}, {}, {}, {}, {}, false};
+}
+
 Room* RoomIn(Plan* plan, const Node& node) {
   auto found = plan->rooms.find(node.id);
   if (found == plan->rooms.end()) found = plan->rooms.insert({node.id, RoomOn(plan->state, node)}).first;

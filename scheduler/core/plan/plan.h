@@ -10,6 +10,12 @@
 
 namespace spillway::core {
 
+// A task for which a node, or some of it, is kept.
+struct Promise {
+  TaskId task;
+  int64_t priority = 0;
+};
+
 struct Plan {
   const State& state;
   const Soft& soft;
@@ -17,26 +23,45 @@ struct Plan {
   const int64_t now_ms;
 
   std::vector<Command> commands;
-  int64_t candidates_left;       // step budget: pairs of task and node looked at
-  std::set<TaskId> placed;       // by this cycle
-  std::set<NodeId> wanted;       // nodes that this cycle gave work, or counts on for a waiting task
-  std::set<NodeId> leaving;      // nodes that this cycle ends
-  std::set<AttemptId> fenced;    // attempts that this cycle ends
-  std::map<NodeId, Room> rooms;  // free room where this cycle has looked
+  int64_t candidates_left;                          // step budget: pairs of task and node looked at
+  std::set<TaskId> placed;                          // by this cycle
+  std::set<NodeId> wanted;                          // nodes that this cycle gave work, or counts on for a waiting task
+  std::set<NodeId> leaving;                         // nodes that this cycle ends
+  std::set<AttemptId> fenced;                       // attempts that this cycle ends
+  std::map<NodeId, Room> rooms;                     // free room where this cycle has looked
+  std::set<TaskId> served;                          // waiting tasks that a node which is coming, or room that is being made, will hold
+  std::map<NodeId, std::vector<Promise>> promises;  // room is being made there
+  // What stops there anyway will hold these, so nobody of lower priority is started there meanwhile, only to be stopped again. Found out by an earlier round.
+  std::map<NodeId, std::vector<Promise>> kept;
+  bool again = false;  // this round found one more of them, and the cycle is planned anew
 };
+// All that gives work, asks for nodes and makes room: round by round until the last one found nothing more to keep.
+Plan MakePlan(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms);
+Plan BeginPlan(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms);
 Room* RoomIn(Plan* plan, const Node& node);
 
 // The steps, in the order in which Decide runs them.
 void ExpireNodes(Plan* plan);   // silence, lapsed leases, boots that never end
 void DrainNoticed(Plan* plan);  // stop what runs on machines that will be taken; let go of those that are empty
+void KeepPromises(Plan* plan);  // nodes on which room is being made
+void SettleJobs(Plan* plan);    // jobs that waited for others
 void PlaceTasks(Plan* plan);    // on reserved nodes first, then on burst nodes that already bill
 void RequestNodes(Plan* plan);  // for what fits nowhere, unless a node that is coming will hold it
+void MakeRoom(Plan* plan);      // for higher priority, where there is none otherwise
 void ReleaseIdle(Plan* plan);
 void ForgetOld(Plan* plan);
 
 // Until when an idle node of ours is kept: its idle time, or the end of what is paid for anyway under a coarse billing rule.
 int64_t KeepIdleUntilMs(const State& state, const Node& node);
 int64_t BootDeadlineMs(const State& state, const Node& node);
+// Whether the task may be asked to make room for one of higher priority, and how much work that may cost: what came after its newest checkpoint.
+bool MayMakeRoom(const State& state, const Job& job, const Task& task, const Policy& policy, int64_t now_ms);
+int64_t WorkAtRiskMs(const Task& task, int64_t now_ms);
+// The earliest time at which a task that made room may be asked again; INT64_MAX when nobody would ask.
+int64_t NextToMakeRoomMs(const State& state, const Policy& policy, int64_t now_ms);
+// The node is kept for a task of another job than this one: room is made there for one of no less priority, or what stops there will hold one of higher
+// priority. (Tasks of its own job are as good: the next one goes first.)
+bool IsPromised(const Plan& plan, NodeId node, const Job& job);
 // READY, not cordoned, no notice: it may be given work (as far as the state knows).
 bool TakesWork(const Node& node);
 

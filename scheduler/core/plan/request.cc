@@ -37,7 +37,7 @@ class Requester {
       const std::optional<QueuedTask> task = queue.Next();
       if (!task) return;
       --plan_->candidates_left;
-      if (plan_->placed.contains(task->id) || served_.contains(task->id) || task->sealing() || task->backs_off(plan_->now_ms)) continue;
+      if (plan_->placed.contains(task->id) || plan_->served.contains(task->id) || task->sealing() || task->backs_off(plan_->now_ms)) continue;
       if (!PackOnComing(*task) && !Request(*task)) queue.Drop(task->job->shape_id);
     }
   }
@@ -50,7 +50,7 @@ class Requester {
       const Job* job = FindJob(plan_->state, owner.job);
       if (job == nullptr || plan_->placed.contains(owner)) continue;
       const std::optional<Task> task = GetTask(plan_->state, owner);
-      if (!task || task->state != TaskState::kQueued || task->seal_owed != 0 || task->not_before_ms > plan_->now_ms || served_.contains(owner)) continue;
+      if (!task || task->state != TaskState::kQueued || task->seal_owed != 0 || task->not_before_ms > plan_->now_ms || plan_->served.contains(owner)) continue;
       if (!Fits(coming, ShapeOf(plan_->state, *job))) continue;
       Take(&coming, ShapeOf(plan_->state, *job), owner);
     }
@@ -63,7 +63,7 @@ class Requester {
 
   void Take(Coming* coming, const Shape& shape, TaskId task) {
     coming->room.Take(shape);
-    served_.insert(task);
+    plan_->served.insert(task);
     if (coming->node != nullptr) plan_->wanted.insert(coming->node->id);
   }
 
@@ -103,7 +103,6 @@ class Requester {
 
   Plan* plan_;
   std::vector<Coming> coming_;
-  std::set<TaskId> served_;
   std::map<OfferKey, int64_t> more_of_;
   std::map<std::string, int64_t> more_of_provider_;
 };

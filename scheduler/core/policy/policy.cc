@@ -12,6 +12,7 @@ Policy::Policy()
       retry_backoff_ms(limits::kRetryBackoffMsMin),
       pool_avoid_ms(2 * 60'000),
       offer_backoff_ms(10'000),
-      candidates_max(limits::kDecideCandidatesMax) {}
+      candidates_max(limits::kDecideCandidatesMax),
+      displace_again_ms(10 * 60'000) {}
 
 }  // namespace spillway::core

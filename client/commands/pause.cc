@@ -1,0 +1,95 @@
+// What a user changes about jobs that wait or run: pause, resume, update.
+#include "absl/strings/str_cat.h"
+#include "client/act.h"
+#include "client/commands/commands.h"
+
+namespace spillway::client {
+namespace {
+
+constexpr char kJobs[] = "5, 1-9, last, all, or a name";
+
+class Pause final : public Verb {
+ public:
+  std::string Name() const override { return "pause"; }
+  std::string Summary() const override { return "hold jobs: what runs saves and stops, and nothing starts until `resume`"; }
+  std::vector<std::pair<std::string, std::string>> Examples() const override {
+    return {{"spillway pause 5", "its checkpoint is where `spillway resume 5` goes on"}, {"spillway pause all --yes", "everything, without being asked"}};
+  }
+  void Define(VerbBuilder& builder) override {
+    builder.Positionals("JOB", &jobs_, kJobs, true);
+    builder.Output();
+  }
+  int Run(Context& context) override {
+    const auto pause = [](Api& api, JobId id) {
+      v1::PauseRequest request;
+      request.set_job_id(id);
+      return api.Pause(request);
+    };
+    return ActOnJobs{jobs_, "Pause", "paused", pause}.Run(context);
+  }
+
+ private:
+  std::vector<std::string> jobs_;
+};
+
+class Resume final : public Verb {
+ public:
+  std::string Name() const override { return "resume"; }
+  std::string Summary() const override { return "let paused jobs go on from their checkpoints"; }
+  std::vector<std::pair<std::string, std::string>> Examples() const override {
+    return {{"spillway resume 5", "it is queued again"}, {"spillway resume all", "every job that waits or runs and was paused"}};
+  }
+  void Define(VerbBuilder& builder) override {
+    builder.Positionals("JOB", &jobs_, kJobs, true);
+    builder.Output();
+  }
+  int Run(Context& context) override {
+    const auto resume = [](Api& api, JobId id) {
+      v1::ResumeRequest request;
+      request.set_job_id(id);
+      return api.Resume(request);
+    };
+    return ActOnJobs{jobs_, "", "resumed", resume}.Run(context);
+  }
+
+ private:
+  std::vector<std::string> jobs_;
+};
+
+class Update final : public Verb {
+ public:
+  std::string Name() const override { return "update"; }
+  std::string Summary() const override { return "change the priority of jobs that wait or run"; }
+  std::vector<std::pair<std::string, std::string>> Examples() const override {
+    return {{"spillway update 5 --priority 80", "before everything of less; what runs with less may have to make room"},
+            {"spillway update 7-9 --priority 10", "these can wait"}};
+  }
+  void Define(VerbBuilder& builder) override {
+    builder.Positionals("JOB", &jobs_, kJobs, true);
+    builder.Option("--priority", &priority_, "N", "0 to 100, higher first");
+    builder.Output();
+  }
+  int Run(Context& context) override {
+    if (!priority_) return context.Fail(absl::InvalidArgumentError("nothing to change: give --priority"));
+    if (*priority_ < 0 || *priority_ > 100) return context.Fail(absl::InvalidArgumentError(absl::StrCat("--priority: ", *priority_, " is outside 0 to 100")));
+    const auto update = [this](Api& api, JobId id) {
+      v1::UpdateRequest request;
+      request.set_job_id(id);
+      request.set_priority(static_cast<int32_t>(*priority_));
+      return api.Update(request);
+    };
+    return ActOnJobs{jobs_, "", "updated", update}.Run(context);
+  }
+
+ private:
+  std::vector<std::string> jobs_;
+  std::optional<int64_t> priority_;
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> MakePause() { return std::make_unique<Pause>(); }
+std::unique_ptr<Verb> MakeResume() { return std::make_unique<Resume>(); }
+std::unique_ptr<Verb> MakeUpdate() { return std::make_unique<Update>(); }
+
+}  // namespace spillway::client

@@ -1,0 +1,273 @@
+// Makes room for a task of higher priority that can have none otherwise: no node has room, none is coming, no offer is open. Attempts of lower priority on
+// one node are asked to save and stop; the lowest priorities give way first, and of equal ones those that lose the least work. Never those that may not be
+// interrupted, nor a task that made room a short while ago. Until they have stopped the node is promised: nobody of less than the waiter's priority is
+// placed there, so that what becomes free bit by bit is there as a whole at the end. Nor is anybody of less priority started where what stops anyway will be
+// enough: a task that this round has placed gives way for nothing, in a next round that keeps the node.
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "scheduler/core/admit_internal.h"
+#include "scheduler/core/fit/fit.h"
+#include "scheduler/core/plan/plan.h"
+#include "scheduler/core/policy/silence.h"
+#include "scheduler/core/queue/queue.h"
+
+namespace spillway::core {
+namespace {
+
+// An attempt that could be asked to go, or a task that this round has placed.
+struct Victim {
+  AttemptId id;  // number 0: placed by this round
+  const Job* job = nullptr;
+  int64_t lost_ms = 0;
+  uint64_t devices = 0;  // of one that this round has placed
+
+  bool runs() const { return id.number != 0; }
+};
+
+class RoomMaker {
+ public:
+  explicit RoomMaker(Plan* plan) : plan_(plan) {}
+
+  // Each room that is made may leave some over, for tasks that were looked at before: so the round begins anew after each, until nobody more need be asked.
+  // The next cycle, which finds all this under way, comes to the same.
+  void Run() {
+    while (MadeOne()) coming_.clear();
+  }
+
+ private:
+  bool MadeOne() {
+    const int64_t lowest = LowestPriority();
+    Queue queue(plan_->state);
+    while (plan_->candidates_left > 0) {
+      const std::optional<QueuedTask> task = queue.Next();
+      if (!task || task->job->priority <= lowest) return false;  // they come in the order of their priority
+      --plan_->candidates_left;
+      if (task->shape->nodes != 1 || plan_->placed.contains(task->id) || plan_->served.contains(task->id) || task->sealing() || task->backs_off(plan_->now_ms))
+        continue;
+      if (Leaves(*task)) continue;
+      if (Make(*task)) return !plan_->again;
+      queue.Drop(task->job->shape_id);
+    }
+    return false;
+  }
+
+  int64_t LowestPriority() const {
+    const auto& active = plan_->state.index.active_priorities;
+    int64_t lowest = active.empty() ? std::numeric_limits<int64_t>::max() : active.begin()->first;
+    for (const TaskId& task : plan_->placed) lowest = std::min(lowest, FindJob(plan_->state, task.job)->priority);
+    return lowest;
+  }
+
+  const std::vector<const Node*>& Open() {
+    if (opened_) return open_;
+    opened_ = true;
+    std::set<NodeId> busy;
+    for (const auto& [id, attempts] : plan_->state.index.on_node) busy.insert(id);
+    for (const Command& command : plan_->commands) {
+      const Place* place = std::get_if<Place>(&command);
+      if (place == nullptr) continue;
+      const Member& member = place->members.front();
+      busy.insert(member.node);
+      placed_on_[member.node].push_back({{place->task.job, place->task.index, 0}, FindJob(plan_->state, place->task.job), 0, member.devices});
+    }
+    for (const NodeId id : busy) {
+      const Node* node = FindNode(plan_->state, id);
+      if (TakesWork(*node) && !plan_->leaving.contains(id) && Reachable(*node, plan_->soft, plan_->policy, plan_->now_ms)) open_.push_back(node);
+    }
+    return open_;
+  }
+
+  // The room there will be when everything has stopped that was asked to, less what was promised of it.
+  Room* ComingOn(const Node& node) {
+    const auto [found, is_new] = coming_.insert({node.id, Room()});
+    if (!is_new) return &found->second;
+    Room& room = found->second = *RoomIn(plan_, node);
+    for (const AttemptId& id : WantedOn(plan_->state, node.id)) {
+      const Attempt& attempt = *FindAttempt(plan_->state, id);
+      if (attempt.stop || plan_->fenced.contains(id) || asked_.contains(id)) Give(id, node, &room);
+    }
+    for (const Promise& promise : plan_->promises[node.id]) {
+      const Shape& shape = ShapeOf(plan_->state, *FindJob(plan_->state, promise.task.job));
+      if (!plan_->placed.contains(promise.task) && room.Holds(shape)) room.Take(shape);
+    }
+    return &room;
+  }
+
+  void Give(const AttemptId& id, const Node& node, Room* room) const {
+    const Shape& shape = ShapeOf(plan_->state, *FindJob(plan_->state, id.job));
+    for (const Member& member : FindAttempt(plan_->state, id)->members) {
+      // A node may have come back with fewer devices than are held there.
+      if (member.node == node.id) room->Give(shape, member.devices & EmptyRoom(node.capacity).devices);
+    }
+  }
+
+  // Where enough stops anyway, nobody more is asked to.
+  bool Leaves(const QueuedTask& task) {
+    for (const Node* node : Open()) {
+      --plan_->candidates_left;
+      if (Misfits(*task.shape, *node) != 0) continue;
+      Room* room = ComingOn(*node);
+      if (!room->Holds(*task.shape)) continue;
+      room->Take(*task.shape);
+      return true;
+    }
+    return false;
+  }
+
+  bool Make(const QueuedTask& task) {
+    const Node* best = nullptr;
+    std::vector<Victim> victims;
+    std::tuple<int64_t, int64_t, int64_t, NodeId> best_key;
+    for (const Node* node : Open()) {
+      if (Misfits(*task.shape, *node) != 0) continue;
+      const std::optional<std::vector<Victim>> found = VictimsOn(*node, task);
+      if (!found) continue;
+      int64_t highest = std::numeric_limits<int64_t>::min(), lost_ms = 0, stops = 0;
+      for (const Victim& victim : *found) {
+        if (victim.runs()) highest = std::max(highest, victim.job->priority), lost_ms += victim.lost_ms, ++stops;
+      }
+      const std::tuple<int64_t, int64_t, int64_t, NodeId> key{highest, lost_ms, stops, node->id};
+      if (best == nullptr || key < best_key) best = node, best_key = key, victims = *found;
+    }
+    if (best == nullptr) return false;
+    if (std::any_of(victims.begin(), victims.end(), [](const Victim& victim) { return !victim.runs(); })) {
+      plan_->kept[best->id].push_back({task.id, task.job->priority});
+      plan_->again = true;
+      return true;
+    }
+    for (const Victim& victim : victims) {
+      StopRequest stop;
+      stop.cause = EndCause::kPreempted;
+      stop.initiator = Initiator::kScheduler;
+      stop.grace_ms = victim.job->grace_ms;
+      stop.requested_ms = plan_->now_ms;
+      stop.reason =
+          absl::StrCat("makes room for ", task.id.ToString(), " (", task.job->name, "), priority ", task.job->priority, " over ", victim.job->priority);
+      stop.for_task = task.id;
+      plan_->commands.push_back(StopAttempt{victim.id, std::move(stop)});
+      asked_.insert(victim.id);
+    }
+    plan_->promises[best->id].push_back({task.id, task.job->priority});
+    plan_->served.insert(task.id);
+    return true;
+  }
+
+  // The fewest and least of them that leave enough room; nullopt: all together do not.
+  std::optional<std::vector<Victim>> VictimsOn(const Node& node, const QueuedTask& task) {
+    std::vector<Victim> victims;
+    for (const AttemptId& id : WantedOn(plan_->state, node.id)) {
+      --plan_->candidates_left;
+      const Task& held = *FindTask(plan_->state, id.task());
+      const Job& job = *FindJob(plan_->state, id.job);
+      if (job.priority >= task.job->priority || asked_.contains(id) || plan_->fenced.contains(id)) continue;
+      if (!MayMakeRoom(plan_->state, job, held, plan_->policy, plan_->now_ms)) continue;
+      victims.push_back({id, &job, WorkAtRiskMs(held, plan_->now_ms), 0});
+    }
+    for (const Victim& placed : placed_on_[node.id]) {
+      if (placed.job->priority < task.job->priority) victims.push_back(placed);
+    }
+    std::sort(victims.begin(), victims.end(), [](const Victim& a, const Victim& b) {
+      return std::make_tuple(a.runs(), a.job->priority, a.lost_ms, a.id) < std::make_tuple(b.runs(), b.job->priority, b.lost_ms, b.id);
+    });
+    const Room before = *ComingOn(node);
+    const auto holds = [&] {
+      Room room = before;
+      for (const Victim& victim : victims) {
+        if (victim.runs()) {
+          Give(victim.id, node, &room);
+        } else {
+          room.Give(ShapeOf(plan_->state, *victim.job), victim.devices);
+        }
+      }
+      return room.Holds(*task.shape);
+    };
+    if (!holds()) return std::nullopt;
+    // Whoever is not needed stays, the highest first.
+    for (size_t i = victims.size(); i-- > 0;) {
+      const Victim spared = victims[i];
+      victims.erase(victims.begin() + static_cast<std::ptrdiff_t>(i));
+      if (!holds()) victims.insert(victims.begin() + static_cast<std::ptrdiff_t>(i), spared);
+    }
+    return victims;
+  }
+
+  Plan* plan_;
+  bool opened_ = false;
+  std::vector<const Node*> open_;
+  std::map<NodeId, Room> coming_;
+  std::map<NodeId, std::vector<Victim>> placed_on_;
+  std::set<AttemptId> asked_;
+};
+
+// When the task last made room; 0: never, as far as its history goes.
+int64_t MadeRoomMs(const Task& task) {
+  for (auto past = task.history.rbegin(); past != task.history.rend(); ++past) {
+    if (past->stop && past->stop->for_task.job != 0) return past->ended_ms;
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool MayMakeRoom(const State& state, const Job& job, const Task& task, const Policy& policy, int64_t now_ms) {
+  if (!task.attempt || task.attempt->stop || task.attempt->members.size() != 1 || !ShapeOf(state, job).interruptible) return false;
+  const int64_t made_room_ms = MadeRoomMs(task);
+  return made_room_ms == 0 || now_ms >= made_room_ms + policy.displace_again_ms;
+}
+
+int64_t WorkAtRiskMs(const Task& task, int64_t now_ms) {
+  if (task.attempt->started_ms == 0) return 0;
+  const bool own = task.checkpoint && task.checkpoint->attempt == task.attempt->number;
+  return std::max<int64_t>(0, now_ms - std::max(task.attempt->started_ms, own ? task.checkpoint->registered_ms : 0));
+}
+
+int64_t NextToMakeRoomMs(const State& state, const Policy& policy, int64_t now_ms) {
+  int64_t next_ms = std::numeric_limits<int64_t>::max();
+  const auto& index = state.index;
+  if (index.queue.empty() || index.active_priorities.empty()) return next_ms;
+  if (-index.queue.begin()->negative_priority <= index.active_priorities.begin()->first) return next_ms;
+  for (const auto& [node, attempts] : index.on_node) {
+    for (const AttemptId& id : attempts) {
+      const int64_t made_room_ms = MadeRoomMs(*FindTask(state, id.task()));
+      if (made_room_ms != 0 && made_room_ms + policy.displace_again_ms > now_ms) next_ms = std::min(next_ms, made_room_ms + policy.displace_again_ms);
+    }
+  }
+  return next_ms;
+}
+
+void KeepPromises(Plan* plan) {
+  for (const AttemptId& id : plan->state.index.making_room) {
+    const Attempt& attempt = *FindAttempt(plan->state, id);
+    const TaskId waits = attempt.stop->for_task;
+    const std::optional<Task> task = GetTask(plan->state, waits);
+    if (!task || task->state != TaskState::kQueued || task->seal_owed != 0 || task->not_before_ms > plan->now_ms) continue;
+    const Job& job = *FindJob(plan->state, waits.job);
+    for (const Member& member : attempt.members) {
+      const Node* node = FindNode(plan->state, member.node);
+      if (!TakesWork(*node) || plan->leaving.contains(node->id) || !Reachable(*node, plan->soft, plan->policy, plan->now_ms)) continue;
+      if (Misfits(ShapeOf(plan->state, job), *node) != 0) continue;
+      std::vector<Promise>& promises = plan->promises[node->id];
+      const bool known = std::any_of(promises.begin(), promises.end(), [&](const Promise& one) { return one.task == waits; });
+      if (!known) promises.push_back({waits, job.priority});
+      plan->served.insert(waits);
+    }
+  }
+}
+
+bool IsPromised(const Plan& plan, NodeId node, const Job& job) {
+  const auto any = [&](const std::map<NodeId, std::vector<Promise>>& kept, int64_t least) {
+    const auto found = kept.find(node);
+    if (found == kept.end()) return false;
+    return std::any_of(found->second.begin(), found->second.end(),
+                       [&](const Promise& one) { return one.task.job != job.id && one.priority >= least && !plan.placed.contains(one.task); });
+  };
+  return any(plan.promises, job.priority) || any(plan.kept, job.priority + 1);
+}
+
+void MakeRoom(Plan* plan) { RoomMaker(plan).Run(); }
+
+}  // namespace spillway::core
