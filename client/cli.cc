@@ -166,6 +166,9 @@ std::string KeyCalled(const std::string& name) {
   const auto consider = [&](const google::protobuf::FieldDescriptor& field, const std::string& path) {
     const std::string key = spec::YamlKeyOf(field);
     if (!spec::NotBuiltOf(field).empty()) return false;
+    const google::protobuf::Descriptor* below = field.message_type();
+    const bool of_one_value = below == nullptr || field.is_map() || below == v1::GpuSpec::descriptor() || below == v1::ByteRange::descriptor();
+    if (!of_one_value) return false;
     if (begins.empty() && name.size() >= 3 && absl::StartsWith(key, name)) begins = path;
     return key == name || key + "s" == name;
   };
@@ -186,7 +189,7 @@ std::string KeyCalled(const std::string& name) {
 // Names the first option that the verb does not have, and what was probably meant; "" when it has them all.
 std::string UnknownOption(Verb& verb, const std::vector<std::string>& words) {
   std::vector<std::string> known = WordsOf(verb).options;
-  known.insert(known.end(), {"-h"});
+  known.push_back("-h");
   const auto has = [&](const std::string& name) { return std::find(known.begin(), known.end(), name) != known.end(); };
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string name = words[i].substr(0, words[i].find('='));
@@ -264,14 +267,13 @@ int RunVerb(Verb& verb, const Front& front, Context& context) {
       return Usage(context, absl::StrCat(Printable(word.substr(0, word.size() - 1), 60), ": the value is empty; leave it out instead"), verb.Name());
   }
   words.insert(words.end(), front.arguments.begin(), front.arguments.end());
-  std::reverse(words.begin(), words.end());  // CLI11 wants them so
   try {
-    app.parse(words);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 wants them so
   } catch (const CLI::CallForHelp&) {
     *context.out << app.help();
     return kExitOk;
   } catch (const CLI::ParseError& e) {
-    const std::string unknown = UnknownOption(verb, front.arguments);
+    const std::string unknown = UnknownOption(verb, words);
     return Usage(context, unknown.empty() ? Printable(e.what(), 400) : unknown, verb.Name());
   }
   if (output != "table" && output != "json") return Usage(context, absl::StrCat("-o ", Printable(output, 40), ": expected table or json"), verb.Name());

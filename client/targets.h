@@ -12,6 +12,8 @@
 namespace spillway::client {
 
 inline constexpr int64_t kRangeMax = 10'000;
+// What is meant by one or several jobs, in a verb's help.
+inline constexpr char kJobForms[] = "5, 1-9, last, all, or a name";
 
 struct Target {
   enum class Kind { kJobs, kTask, kAttempt, kLast, kAll, kName };

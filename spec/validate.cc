@@ -224,7 +224,7 @@ std::vector<Violation> ValidateJobSpec(const v1::JobSpec& spec) {
   CheckCheckpoint(spec.checkpoint(), &checks);
   CheckRetry(spec.retry(), &checks);
   checks.Duration("limits.max_duration_ms", spec.limits().max_duration_ms());
-  if (spec.has_priority()) checks.Within("priority", spec.priority(), 0, 100);
+  if (spec.has_priority()) checks.Within("priority", spec.priority(), 0, limits::kPriorityMax);
   CheckAfter("after", spec.after(), &checks);
   CheckAfter("after_ok", spec.after_ok(), &checks);
   CheckAfter("after_any", spec.after_any(), &checks);

@@ -17,7 +17,7 @@ class Cancel final : public Verb {
             {"spillway cancel all --yes", "everything that waits or runs, without being asked"}};
   }
   void Define(VerbBuilder& builder) override {
-    builder.Positionals("JOB", &jobs_, "5, 1-9, last, all, or a name", true);
+    builder.Positionals("JOB", &jobs_, kJobForms, true);
     builder.Flag("--now", &now_, "SIGKILL at once: no checkpoint");
     builder.Option("--reason", &reason_, "TEXT", "kept with the job");
     builder.Output();

@@ -1,12 +1,12 @@
 // What a user changes about jobs that wait or run: pause, resume, update.
 #include "absl/strings/str_cat.h"
+#include "base/limits.h"
 #include "client/act.h"
 #include "client/commands/commands.h"
+#include "client/targets.h"
 
 namespace spillway::client {
 namespace {
-
-constexpr char kJobs[] = "5, 1-9, last, all, or a name";
 
 class Pause final : public Verb {
  public:
@@ -16,7 +16,7 @@ class Pause final : public Verb {
     return {{"spillway pause 5", "its checkpoint is where `spillway resume 5` goes on"}, {"spillway pause all --yes", "everything, without being asked"}};
   }
   void Define(VerbBuilder& builder) override {
-    builder.Positionals("JOB", &jobs_, kJobs, true);
+    builder.Positionals("JOB", &jobs_, kJobForms, true);
     builder.Output();
   }
   int Run(Context& context) override {
@@ -40,7 +40,7 @@ class Resume final : public Verb {
     return {{"spillway resume 5", "it is queued again"}, {"spillway resume all", "every job that waits or runs and was paused"}};
   }
   void Define(VerbBuilder& builder) override {
-    builder.Positionals("JOB", &jobs_, kJobs, true);
+    builder.Positionals("JOB", &jobs_, kJobForms, true);
     builder.Output();
   }
   int Run(Context& context) override {
@@ -65,13 +65,15 @@ class Update final : public Verb {
             {"spillway update 7-9 --priority 10", "these can wait"}};
   }
   void Define(VerbBuilder& builder) override {
-    builder.Positionals("JOB", &jobs_, kJobs, true);
+    builder.Positionals("JOB", &jobs_, kJobForms, true);
     builder.Option("--priority", &priority_, "N", "0 to 100, higher first");
     builder.Output();
   }
   int Run(Context& context) override {
     if (!priority_) return context.Fail(absl::InvalidArgumentError("nothing to change: give --priority"));
-    if (*priority_ < 0 || *priority_ > 100) return context.Fail(absl::InvalidArgumentError(absl::StrCat("--priority: ", *priority_, " is outside 0 to 100")));
+    if (*priority_ < 0 || *priority_ > limits::kPriorityMax) {
+      return context.Fail(absl::InvalidArgumentError(absl::StrCat("--priority: ", *priority_, " is outside 0 to ", limits::kPriorityMax)));
+    }
     const auto update = [this](Api& api, JobId id) {
       v1::UpdateRequest request;
       request.set_job_id(id);

@@ -14,7 +14,7 @@ class Wait final : public Verb {
     return {{"spillway wait 5 7-9", "these four"}, {"spillway wait all --timeout 2h", "every job that lives now; exit 4 when the time is over first"}};
   }
   void Define(VerbBuilder& builder) override {
-    builder.Positionals("JOB", &jobs_, "5, 1-9, last, all, or a name", true);
+    builder.Positionals("JOB", &jobs_, kJobForms, true);
     builder.Option("--timeout", &timeout_, "DURATION", "at most so long in all, such as 90s or 2h30m");
   }
   int Run(Context& context) override {

@@ -3,12 +3,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/limits.h"
 #include "scheduler/core/admit_internal.h"
 
 namespace spillway::core {
 namespace {
-
-constexpr int64_t kPriorityMax = 100;
 
 int64_t LivingTasks(const Job& job) { return job.counts.queued + job.counts.held + job.counts.active; }
 
@@ -141,8 +140,8 @@ Admitted AdmitOne(const AdmitContext& context, const Update& command) {
   const Job* job = FindJob(context.state, command.job);
   if (job == nullptr) return NoSuchJob(context.state, command.job);
   if (!command.priority) return absl::InvalidArgumentError("nothing to change: give a priority");
-  if (*command.priority < 0 || *command.priority > kPriorityMax) {
-    return absl::InvalidArgumentError(absl::StrCat("priority: must be 0 to ", kPriorityMax, ", not ", *command.priority));
+  if (*command.priority < 0 || *command.priority > limits::kPriorityMax) {
+    return absl::InvalidArgumentError(absl::StrCat("priority: must be 0 to ", limits::kPriorityMax, ", not ", *command.priority));
   }
   Admission admission;
   admission.reply.message =

@@ -1,6 +1,7 @@
 // Says why a task waits, or why it runs where it runs, from the same state and the same rules that decided it. Text for people is made here and nowhere else.
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -195,7 +196,7 @@ class Explainer {
   // True when one has room right now.
   bool Nodes(const Job& job, const Task& task, const Shape& shape, Nearest* nearest) {
     int64_t registered = 0, coming = 0, unfit = 0, cordoned = 0, leaving = 0, unreachable = 0, busy_reserved = 0, busy_burst = 0, promised = 0, open = 0;
-    const Plan plan = WhatIsKept(job);
+    std::optional<Plan> plan;  // made where a node has room: seldom, and it takes a cycle
     std::vector<std::string> cordoned_names, busy_names;
     Tally tally;
     for (const auto& [id, node] : state_.nodes) {
@@ -221,7 +222,8 @@ class Explainer {
       } else if (!Reachable(node, soft_, policy_, now_ms_)) {
         ++unreachable;
       } else if (RoomOn(state_, node).Holds(shape)) {
-        ++(IsPromised(plan, id, job) ? promised : open);
+        if (!plan) plan.emplace(WhatIsKept(job));
+        ++(IsPromised(*plan, id, job) ? promised : open);
       } else {
         ++(node.market == Market::kReserved ? busy_reserved : busy_burst);
         if (busy_names.size() < 5) busy_names.push_back(node.name);

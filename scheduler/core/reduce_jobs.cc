@@ -171,9 +171,7 @@ void Apply(const ReduceContext& context, const JobCancelRequested& event) {
   live.job.cancel_requested = true;
   context.changes->jobs.insert(event.job);
   while (live.job.next_index < live.job.task_count) BeginTask(context, event.job);  // their rows say CANCELLED, not QUEUED
-  std::vector<TaskIndex> waiting = TasksIn(live, TaskState::kQueued);
-  const std::vector<TaskIndex> held = TasksIn(live, TaskState::kHeld);
-  waiting.insert(waiting.end(), held.begin(), held.end());
+  const std::vector<TaskIndex> waiting = TasksIn(live, HoldOf(live.job) == HoldReason::kUnspecified ? TaskState::kQueued : TaskState::kHeld);
   for (TaskIndex index : TasksIn(live, TaskState::kActive)) {
     ChangeTask(context, {event.job, index}, [&event](Task* task) { RequestStop(&*task->attempt, event.stop); });
   }

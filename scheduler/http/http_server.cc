@@ -58,7 +58,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& address
   out->port_ = port == 0 ? server.bind_to_any_port(host) : (server.bind_to_port(host, port) ? port : -1);
   if (out->port_ <= 0)
     return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", address, ": the port is taken, or the address is not of this machine; `listen` in config.yaml names another (port 0: a free one)"));
+        absl::StrCat("cannot listen on ", address,
+                     ": the port is taken, or the address is not of this machine; `listen` in config.yaml names another (port 0: a free one)"));
   out->listener_->thread = std::thread([&server] { server.listen_after_bind(); });
   return out;
 }

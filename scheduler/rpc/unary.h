@@ -1,4 +1,4 @@
-// The three ways a unary call is answered: refused at once, by the engine after a commit, by the read pool. Each finishes the reactor exactly once.
+// How a unary call is answered: refused at once, by the engine after a commit, by the read pool, or by the pool and then the engine. Each finishes the reactor exactly once.
 #pragma once
 
 #include <functional>

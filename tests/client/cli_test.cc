@@ -98,7 +98,6 @@ TEST(Cli, UsageErrorsNameTheVerb) {
   EXPECT_THAT(cli.api.calls, IsEmpty());
 }
 
-// `--name "$UNSET"` in a script is not the same as leaving the option out; nobody guesses which was meant.
 TEST(Cli, AnUnknownOptionIsNamedWithWhatWasMeant) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"submit", "--gpu", "2", "t.yaml"}, "there is no option `--gpu`, did you mean `--set resources.gpu=2`?"},
@@ -127,6 +126,7 @@ TEST(Cli, AnUnknownOptionIsNamedWithWhatWasMeant) {
   }
 }
 
+// `--name "$UNSET"` in a script is not the same as leaving the option out; nobody guesses which was meant.
 TEST(Cli, AnEmptyValueIsRefusedByName) {
   const std::vector<std::vector<std::string>> lines = {{"submit", "--request-id", "", "x.yaml"},
                                                        {"submit", "--set", "", "x.yaml"},

@@ -27,10 +27,7 @@ class Holds : public ::testing::Test {
   static NewNeed At(int64_t place, bool any = false) { return {0, place, any, TaskState::kUnspecified}; }
 
   JobId Submit(NewJob job) { return world_.SubmitJobs({std::move(job)}).jobs.at(0); }
-  void Settle() {
-    while (!world_.Turn().empty()) {
-    }
-  }
+  void Settle() { world_.Settle(); }
   JobId Running(NewJob job) {
     const JobId id = Submit(std::move(job));
     Settle();

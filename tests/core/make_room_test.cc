@@ -16,10 +16,7 @@ class MakesRoom : public ::testing::Test {
     node_ = world_.Register("rack-1", Box(4));
   }
 
-  void Settle() {
-    while (!world_.Turn().empty()) {
-    }
-  }
+  void Settle() { world_.Settle(); }
   JobId Submit(int64_t priority, int64_t cores = 4, bool interruptible = true, const std::string& node = "") {
     Shape shape = Cpu(cores * 1'000);
     shape.interruptible = interruptible;

@@ -38,6 +38,11 @@ class World {
   Reply Do(const Command& command);
   // Decide and admit everything it proposes; answers what it proposed.
   std::vector<Command> Turn();
+  // Turns until nothing more is decided.
+  void Settle() {
+    while (!Turn().empty()) {
+    }
+  }
 
   // --- shorthands ---
   void Configure(std::vector<ProviderInfo> providers, std::vector<Reservation> reservations = {});

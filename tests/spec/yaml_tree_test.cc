@@ -53,7 +53,9 @@ TEST(YamlTree, RefusesTags) {
   EXPECT_THAT(TreeErrorOf("a: !thing {}\n"), HasSubstr("the tag `!thing`"));
 }
 
-TEST(YamlTree, RefusesASecondDocument) { EXPECT_THAT(TreeErrorOf("name: a\n---\nname: b\n"), HasSubstr("a second document begins; one file holds one document")); }
+TEST(YamlTree, RefusesASecondDocument) {
+  EXPECT_THAT(TreeErrorOf("name: a\n---\nname: b\n"), HasSubstr("a second document begins; one file holds one document"));
+}
 
 TEST(YamlTree, RefusesKeysThatAreNotText) {
   EXPECT_THAT(TreeErrorOf("? [a, b]\n: 1\n"), HasSubstr("a key must be plain text"));

@@ -76,7 +76,7 @@ class RoomMaker {
     }
     for (const NodeId id : busy) {
       const Node* node = FindNode(plan_->state, id);
-      if (TakesWork(*node) && !plan_->leaving.contains(id) && Reachable(*node, plan_->soft, plan_->policy, plan_->now_ms)) open_.push_back(node);
+      if (MayPlaceOn(*plan_, *node)) open_.push_back(node);
     }
     return open_;
   }
@@ -248,8 +248,7 @@ void KeepPromises(Plan* plan) {
     const Job& job = *FindJob(plan->state, waits.job);
     for (const Member& member : attempt.members) {
       const Node* node = FindNode(plan->state, member.node);
-      if (!TakesWork(*node) || plan->leaving.contains(node->id) || !Reachable(*node, plan->soft, plan->policy, plan->now_ms)) continue;
-      if (Misfits(ShapeOf(plan->state, job), *node) != 0) continue;
+      if (!MayPlaceOn(*plan, *node) || Misfits(ShapeOf(plan->state, job), *node) != 0) continue;
       std::vector<Promise>& promises = plan->promises[node->id];
       const bool known = std::any_of(promises.begin(), promises.end(), [&](const Promise& one) { return one.task == waits; });
       if (!known) promises.push_back({waits, job.priority});

@@ -21,7 +21,7 @@ class Placer {
  public:
   explicit Placer(Plan* plan) : plan_(plan) {
     for (const auto& [id, node] : plan->state.nodes) {
-      if (TakesWork(node) && !plan->leaving.contains(id) && Reachable(node, plan->soft, plan->policy, plan->now_ms)) open_.push_back(&node);
+      if (MayPlaceOn(*plan, node)) open_.push_back(&node);
     }
   }
 

@@ -1,5 +1,7 @@
 #include "scheduler/core/plan/plan.h"
 
+#include "scheduler/core/policy/silence.h"
+
 namespace spillway::core {
 
 Plan BeginPlan(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms) {
@@ -13,5 +15,9 @@ Room* RoomIn(Plan* plan, const Node& node) {
 }
 
 bool TakesWork(const Node& node) { return node.state == NodeState::kReady && !node.cordoned && node.notice_deadline_ms == 0; }
+
+bool MayPlaceOn(const Plan& plan, const Node& node) {
+  return TakesWork(node) && !plan.leaving.contains(node.id) && Reachable(node, plan.soft, plan.policy, plan.now_ms);
+}
 
 }  // namespace spillway::core

@@ -64,5 +64,7 @@ int64_t NextToMakeRoomMs(const State& state, const Policy& policy, int64_t now_m
 bool IsPromised(const Plan& plan, NodeId node, const Job& job);
 // READY, not cordoned, no notice: it may be given work (as far as the state knows).
 bool TakesWork(const Node& node);
+// And is within reach, and this cycle does not end it.
+bool MayPlaceOn(const Plan& plan, const Node& node);
 
 }  // namespace spillway::core
