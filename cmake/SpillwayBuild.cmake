@@ -11,6 +11,7 @@ endif()
 
 option(SPILLWAY_BUILD_TESTS "Build the tests" ON)
 option(SPILLWAY_WITH_GRPC "Build what links gRPC (off: the sanitizer trees of the pure parts)" ON)
+option(SPILLWAY_FUZZ "Build the libFuzzer programs of tests/fuzz (clang)" OFF)
 set(SPILLWAY_SANITIZE "" CACHE STRING "address,undefined or thread")
 
 # -O2 without NDEBUG: assertions stay on in production.
@@ -53,6 +54,9 @@ if(SPILLWAY_SANITIZE)
   set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g1")
   target_compile_options(spillway_options INTERFACE -fsanitize=${SPILLWAY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(spillway_options INTERFACE -fsanitize=${SPILLWAY_SANITIZE})
+endif()
+if(SPILLWAY_FUZZ)
+  target_compile_options(spillway_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
 # spillway_library(NAME [UNITY] SOURCES a.cc ... DEPS x y): a static library; DEPS are public.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What takes longer than a change should wait for. Everything prints the seed that repeats it.
-#   soak.sh [sim [SEEDS [FIRST]] | kills [SCHEDULER,WORKER,SUPERVISOR] | demo [SEEDS]]      without a name: all three
+#   soak.sh [sim [SEEDS [FIRST]] | kills [SCHEDULER,WORKER,SUPERVISOR] | demo [SEEDS] | fuzz [SECONDS]]      without a name: all four
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
@@ -33,9 +33,26 @@ demo() {
   done
 }
 
+# libFuzzer on each target in turn, from the stored corpus. What it finds lies in build-fuzz/found/; a new input that reaches new code stays in build-fuzz/corpus/.
+fuzz() {
+  local seconds=${1:-600} target failed=0
+  command -v clang++ >/dev/null || { echo "soak fuzz: needs clang: apt-get install clang lld libclang-rt-14-dev" >&2; return 1; }
+  [ -f build-fuzz/build.ninja ] || cmake --preset fuzz >/dev/null
+  ninja -C build-fuzz fuzz_programs
+  mkdir -p build-fuzz/found
+  for target in tests/fuzz/corpus/*/; do
+    target=$(basename "$target")
+    mkdir -p "build-fuzz/corpus/$target"
+    build-fuzz/fuzz/fuzz_"$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 -print_final_stats=1 \
+      -artifact_prefix="build-fuzz/found/$target-" "build-fuzz/corpus/$target" "tests/fuzz/corpus/$target" >"build-fuzz/found/$target.log" 2>&1 || failed=1
+    echo "soak fuzz: $target: $(sed -n 's/^stat::number_of_executed_units: *//p' "build-fuzz/found/$target.log") inputs in $seconds s"
+    [ $failed -eq 0 ] || { tail -n 30 "build-fuzz/found/$target.log"; return 1; }
+  done
+}
+
 case "${1:-all}" in
-  sim | kills | demo) "$@" ;;
-  all) sim; kills; demo ;;
-  -h | --help) echo 'usage: soak.sh [sim [SEEDS [FIRST]] | kills [SCHEDULER,WORKER,SUPERVISOR] | demo [SEEDS]]      without a name: all three' ;;
-  *) echo "soak: no part is called '$1' (sim, kills, demo)" >&2; exit 2 ;;
+  sim | kills | demo | fuzz) "$@" ;;
+  all) sim; kills; demo; fuzz ;;
+  -h | --help) echo 'usage: soak.sh [sim [SEEDS [FIRST]] | kills [SCHEDULER,WORKER,SUPERVISOR] | demo [SEEDS] | fuzz [SECONDS]]      without a name: all four' ;;
+  *) echo "soak: no part is called '$1' (sim, kills, demo, fuzz)" >&2; exit 2 ;;
 esac
