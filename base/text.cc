@@ -59,6 +59,35 @@ bool IsHarmless(uint32_t c) {
   return !control && !format;
 }
 
+std::string Escaped(absl::string_view bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    absl::StrAppend(&out, "\\x", absl::string_view(&kDigits[byte >> 4], 1), absl::string_view(&kDigits[byte & 15], 1));
+  }
+  return out;
+}
+
+// More bytes may still make the front of `text` a whole sequence.
+bool MayBeCutOff(absl::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  const size_t length = (first & 0xe0) == 0xc0 ? 2 : (first & 0xf0) == 0xe0 ? 3 : (first & 0xf8) == 0xf0 ? 4 : 1;
+  if (text.size() >= length) return false;
+  return std::all_of(text.begin() + 1, text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; });
+}
+
+// ESC [ numbers m, nothing else: the length of the one at the front of `text`; 0 when it is none; npos while it may still become one.
+constexpr size_t kColourBytesMax = 32;
+size_t ColourLength(absl::string_view text) {
+  for (size_t i = 1; i < text.size() && i < kColourBytesMax; ++i) {
+    const char c = text[i];
+    if (i == 1 ? c == '[' : (c >= '0' && c <= '9') || c == ';' || c == ':') continue;
+    return i > 1 && c == 'm' ? i + 1 : 0;
+  }
+  return text.size() < kColourBytesMax ? absl::string_view::npos : 0;
+}
+
 }  // namespace
 
 std::string NearestName(absl::string_view name, const std::vector<std::string>& candidates) {
@@ -80,27 +109,47 @@ std::string NearestName(absl::string_view name, const std::vector<std::string>& 
 }
 
 std::string Printable(absl::string_view text, size_t limit) {
-  static constexpr char kDigits[] = "0123456789abcdef";
   std::string out;
   out.reserve(std::min(text.size(), limit) + 3);
   while (!text.empty()) {
     uint32_t code_point = 0;
     size_t length = DecodeUtf8(text, &code_point);
-    std::string piece;
-    if (length > 0 && IsHarmless(code_point)) {
-      piece = std::string(text.substr(0, length));
-    } else {
-      length = std::max<size_t>(length, 1);
-      for (size_t i = 0; i < length; ++i) {
-        const auto byte = static_cast<unsigned char>(text[i]);
-        absl::StrAppend(&piece, "\\x", absl::string_view(&kDigits[byte >> 4], 1), absl::string_view(&kDigits[byte & 15], 1));
-      }
-    }
+    const bool harmless = length > 0 && IsHarmless(code_point);
+    length = std::max<size_t>(length, 1);
+    const std::string piece = harmless ? std::string(text.substr(0, length)) : Escaped(text.substr(0, length));
     if (out.size() + piece.size() > limit) return out + "...";
     out += piece;
     text.remove_prefix(length);
   }
   return out;
+}
+
+std::string TerminalText::Next(absl::string_view piece) {
+  waiting_.append(piece.data(), piece.size());
+  absl::string_view text = waiting_;
+  std::string out;
+  while (!text.empty()) {
+    uint32_t code_point = 0;
+    size_t length = DecodeUtf8(text, &code_point);
+    if (length == 0 && MayBeCutOff(text)) break;
+    bool passes = length > 0 && (IsHarmless(code_point) || text[0] == '\n' || text[0] == '\t' || text[0] == '\r');
+    if (text[0] == '\x1b') {
+      const size_t colour = ColourLength(text);
+      if (colour == absl::string_view::npos) break;
+      if (colour > 0) passes = true, length = colour;
+    }
+    length = std::max<size_t>(length, 1);
+    out += passes ? std::string(text.substr(0, length)) : Escaped(text.substr(0, length));
+    text.remove_prefix(length);
+  }
+  waiting_ = std::string(text);
+  return out;
+}
+
+std::string TerminalText::Rest() {
+  const std::string rest = Escaped(waiting_);
+  waiting_.clear();
+  return rest;
 }
 
 }  // namespace spillway

@@ -14,4 +14,16 @@ std::string NearestName(absl::string_view name, const std::vector<std::string>& 
 // Replaces control characters by \xNN and cuts at `limit` bytes with "..." so that hostile text cannot harm a terminal or log.
 std::string Printable(absl::string_view text, size_t limit = 200);
 
+// Somebody's output for a terminal, piece by piece: what would steer it is shown as \xNN instead, but for ends of lines, tabs, carriage returns and colours.
+class TerminalText {
+ public:
+  // What may be shown already: a sequence that is cut off waits for its end.
+  std::string Next(absl::string_view piece);
+  // What still waits.
+  std::string Rest();
+
+ private:
+  std::string waiting_;
+};
+
 }  // namespace spillway

@@ -198,6 +198,13 @@ absl::Status GrpcApi::Explained(const grpc::Status& status, const grpc::ClientCo
                        options_.token_source.empty() ? "" : absl::StrCat("; it stands in ", options_.token_source),
                        "); set SPILLWAY_TOKEN, SPILLWAY_TOKEN_FILE or SPILLWAY_HOME; on a shared machine it may be somebody else's: "
                        "`listen` in your config.yaml gives yours ports of its own"));
+    case grpc::StatusCode::UNIMPLEMENTED:
+      if (said.empty()) {  // gRPC's own word
+        return absl::UnimplementedError(absl::StrCat(
+            "what answers at ", options_.server,
+            " is no scheduler for users, or an older one: is it the workers' port? Users call 7070 unless `listen` in config.yaml says otherwise"));
+      }
+      break;
     default: break;
   }
   absl::Status out(static_cast<absl::StatusCode>(status.error_code()), said);

@@ -20,13 +20,19 @@ namespace {
 
 constexpr char kNewToken[] = "; put it back, or remove it between `spillway down` and `spillway up`: a new one is made";
 
-absl::StatusOr<std::string> FindServer(const std::string& flag, const std::string& home, const Environment& environment) {
+// `own_token`: the token is that of this home's scheduler, so nobody else gets to see it.
+absl::StatusOr<std::string> FindServer(const std::string& flag, const std::string& home, bool own_token, const Environment& environment) {
   if (!flag.empty()) return flag;
   if (std::string named = environment("SPILLWAY_SERVER"); !named.empty()) return named;
   auto address = ReadPortFile(JoinPath(home, "run/user.port"));
-  if (absl::IsNotFound(address.status())) return std::string(kDefaultServer);
-  return address;
+  if (!absl::IsNotFound(address.status())) return address;
+  if (!own_token) return std::string(kDefaultServer);
+  return absl::UnavailableError(
+      absl::StrCat("the scheduler of ", home,
+                   " is not there (it has no run/user.port); start it with `spillway up`, or say with --server where else this home's token is meant for"));
 }
+
+std::string OwnTokenPath(const std::string& home) { return JoinPath(home, "tokens/user"); }
 
 absl::Status FindToken(const std::string& home, const Environment& environment, Connection* connection) {
   if (connection->token = environment("SPILLWAY_TOKEN"); !connection->token.empty()) {
@@ -34,7 +40,7 @@ absl::Status FindToken(const std::string& home, const Environment& environment, 
     return absl::OkStatus();
   }
   const std::string named = environment("SPILLWAY_TOKEN_FILE");
-  const std::string path = named.empty() ? JoinPath(home, "tokens/user") : ExpandHome(named);
+  const std::string path = named.empty() ? OwnTokenPath(home) : ExpandHome(named);
   auto token = ReadTokenFile(path);
   if (named.empty() && absl::IsNotFound(token.status())) return absl::OkStatus();
   RETURN_IF_ERROR(token.status());
@@ -54,8 +60,8 @@ Environment ProcessEnvironment() {
 
 absl::StatusOr<Connection> FindConnection(const std::string& server_flag, const std::string& home, const Environment& environment) {
   Connection connection;
-  ASSIGN_OR_RETURN(connection.server, FindServer(server_flag, home, environment));
   RETURN_IF_ERROR(FindToken(home, environment, &connection));
+  ASSIGN_OR_RETURN(connection.server, FindServer(server_flag, home, connection.token_source == OwnTokenPath(home), environment));
   return connection;
 }
 
@@ -76,6 +82,7 @@ absl::StatusOr<std::string> ReadPortFile(const std::string& path) {
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("token file ", path));
+  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat("token file ", path, " is no file"));
   if ((info.st_mode & 0077) != 0) {
     return absl::PermissionDeniedError(absl::StrFormat("token file %s has mode %04o: others may use it; run chmod 600 %s", path, info.st_mode & 07777, path));
   }

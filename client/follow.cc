@@ -73,10 +73,12 @@ absl::Status CopyLog(Context& context, Api& api, const AttemptId& attempt, bool 
   request.mutable_attempt()->set_task_index(attempt.index);
   request.mutable_attempt()->set_attempt(attempt.number);
   request.set_follow(follow);
+  TerminalText text;  // a job's output is anybody's: it does not steer the reader's terminal
   const absl::Status status = api.StreamLogs(request, [&](const v1::LogChunk& chunk) {
-    *context.out << chunk.data() << std::flush;
+    *context.out << (context.out_is_terminal ? text.Next(chunk.data()) : chunk.data()) << std::flush;
     return context.out->good();  // the reader of a pipe may have gone
   });
+  *context.out << text.Rest() << std::flush;
   return status;
 }
 

@@ -27,6 +27,7 @@ absl::StatusOr<std::string> LoadOrCreateToken(const std::string& path) {
     RETURN_IF_ERROR(WriteFileDurably(path, token + "\n", 0600));
     return token;
   }
+  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": no file; the token stands in one"));
   if ((info.st_mode & 077) != 0) {
     return absl::PermissionDeniedError(absl::StrCat(path, ": others can read this token; run: chmod 600 ", path));
   }

@@ -71,5 +71,38 @@ TEST(PrintableTest, CutsAtTheLimitBetweenCharacters) {
   EXPECT_LE(Printable(std::string(1'000, '\n')).size(), 203u);
 }
 
+TEST(TerminalTextTest, ColoursAndLinesPass) {
+  TerminalText text;
+  EXPECT_EQ(text.Next("a\tb\r\n\x1b[1;31mred\x1b[0m 任务\n"), "a\tb\r\n\x1b[1;31mred\x1b[0m 任务\n");
+  EXPECT_EQ(text.Rest(), "");
+}
+
+TEST(TerminalTextTest, WhatSteersIsShown) {
+  TerminalText text;
+  EXPECT_EQ(text.Next("\x1b]0;title\a"), "\\x1b]0;title\\x07");
+  EXPECT_EQ(text.Next("\x1b[2J\b"), "\\x1b[2J\\x08");
+  EXPECT_EQ(text.Next("\x1b[m\x1b[\x1b[0m"), "\x1b[m\\x1b[\x1b[0m");
+  EXPECT_EQ(text.Next("\xc2\x9b"
+                      "2J \xff \xe2\x80\xae"),
+            "\\xc2\\x9b"
+            "2J \\xff \\xe2\\x80\\xae");
+  EXPECT_EQ(text.Next("\x1b[" + std::string(100, '1') + "m"), "\\x1b[" + std::string(100, '1') + "m");
+}
+
+TEST(TerminalTextTest, NoMatterWhereItIsCut) {
+  const std::string all = "x\x1b[32mgreen\x1b[0m 任务 🙂 \x1b[2J\x1b]0;t\a \xff\n";
+  TerminalText whole;
+  const std::string expected = whole.Next(all) + whole.Rest();
+  for (size_t size = 1; size < all.size(); ++size) {
+    TerminalText text;
+    std::string out;
+    for (size_t at = 0; at < all.size(); at += size) out += text.Next(all.substr(at, size));
+    EXPECT_EQ(out + text.Rest(), expected) << "pieces of " << size;
+  }
+  TerminalText cut;
+  EXPECT_EQ(cut.Next("a\xe4\xbb"), "a");
+  EXPECT_EQ(cut.Rest(), "\\xe4\\xbb");
+}
+
 }  // namespace
 }  // namespace spillway

@@ -58,7 +58,19 @@ TEST_F(ConnectionTest, AFileThatHoldsNoPortIsNamedWithWhatToDo) {
   }
 }
 
+// A scheduler that is starting anew has no port yet: whoever listens at the default one is somebody else.
+TEST_F(ConnectionTest, TheTokenOfAHomeGoesToNobodyElse) {
+  ASSERT_OK(WriteFileAtomically(JoinPath(home_, "tokens/user"), "home-token\n", 0600));
+  EXPECT_THAT(Find(), StatusIs(absl::StatusCode::kUnavailable, AllOf(HasSubstr(home_), HasSubstr("spillway up"))));
+  ASSERT_OK_AND_ASSIGN(Connection found, Find("127.0.0.1:7070"));
+  EXPECT_EQ(found.token, "home-token");
+  environment_["SPILLWAY_TOKEN"] = "direct";
+  ASSERT_OK_AND_ASSIGN(found, Find());
+  EXPECT_EQ(found.server, "127.0.0.1:7070");
+}
+
 TEST_F(ConnectionTest, TheTokenByEnvironmentFileHome) {
+  ASSERT_OK(WriteFileAtomically(JoinPath(home_, "run/user.port"), "4321\n"));
   ASSERT_OK(WriteFileAtomically(JoinPath(home_, "tokens/user"), "home-token\n", 0600));
   ASSERT_OK_AND_ASSIGN(Connection found, Find());
   EXPECT_EQ(found.token, "home-token");
@@ -74,6 +86,7 @@ TEST_F(ConnectionTest, TheTokenByEnvironmentFileHome) {
 }
 
 TEST_F(ConnectionTest, ATokenFileOthersMayReadIsRefused) {
+  ASSERT_OK(WriteFileAtomically(JoinPath(home_, "run/user.port"), "4321\n"));
   const std::string path = JoinPath(home_, "tokens/user");
   ASSERT_OK(WriteFileAtomically(path, "t\n", 0600));
   for (const mode_t mode : {0640, 0604, 0620, 0644}) {
@@ -87,6 +100,9 @@ TEST_F(ConnectionTest, ATokenFileOthersMayReadIsRefused) {
 TEST_F(ConnectionTest, ANamedTokenFileMustBeThereAndHoldOne) {
   environment_["SPILLWAY_TOKEN_FILE"] = JoinPath(home_, "missing");
   EXPECT_THAT(Find(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("missing")));
+  environment_["SPILLWAY_TOKEN_FILE"] = home_;
+  EXPECT_THAT(Find(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is no file")));
+  environment_["SPILLWAY_TOKEN_FILE"] = JoinPath(home_, "missing");
   ASSERT_OK(WriteFileAtomically(JoinPath(home_, "missing"), " \n", 0600));
   EXPECT_THAT(Find(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is empty")));
 }

@@ -107,6 +107,19 @@ TEST(Follow, LogsOfOneAttempt) {
   EXPECT_EQ(cli.err, "spillway: 6.0 has not started yet: no node fits\n");
 }
 
+TEST(Follow, ALogDoesNotSteerATerminal) {
+  Cli cli;
+  v1::Job job = MakeJob(5, "a", "SUCCEEDED");
+  AddAttempt(&job, "n1", v1::SPOT, v1::ENDED);
+  cli.api.jobs[5] = job;
+  cli.api.logs = {{1, "\x1b]0;mine\a\x1b[31mred\x1b[0m\n\xe4\xbb"}};
+  EXPECT_EQ(cli.Run({"logs", "5"}), 0);
+  EXPECT_EQ(cli.out, cli.api.logs[1]) << "a file or a pipe gets the bytes";
+  cli.context.out_is_terminal = true;
+  EXPECT_EQ(cli.Run({"logs", "5"}), 0);
+  EXPECT_EQ(cli.out, "\\x1b]0;mine\\x07\x1b[31mred\x1b[0m\n\\xe4\\xbb");
+}
+
 TEST(Follow, Events) {
   Cli cli;
   v1::Event event;

@@ -139,6 +139,10 @@ TEST(Yaml, RefusesUnitsThatAreMissingOrWrong) {
 TEST(Yaml, RefusesAZeroThatWouldMeanTheDefault) {
   EXPECT_EQ(ErrorOf("resources: {gpu: {count: 0}}\n"), "train.yaml:1: resources.gpu.count: 0 is not a value here; leave the key out for the default (1)");
   EXPECT_EQ(ErrorOf("checkpoint: {grace: 0s}\n"), "train.yaml:1: checkpoint.grace: 0 is not a value here; leave the key out for the default (30s)");
+  // Where nothing written means no limit, a limit of nothing is not the same.
+  EXPECT_EQ(ErrorOf("placement: {max_price: 0}\n"), "train.yaml:1: placement.max_price: 0 is not a value here; leave the key out for the default (no limit)");
+  EXPECT_THAT(ErrorOf("placement: {max_silence: 0s}\n"), HasSubstr("placement.max_silence: 0 is not a value here"));
+  EXPECT_THAT(ErrorOf("limits: {max_duration: 0}\n"), HasSubstr("limits.max_duration: 0 is not a value here"));
 }
 
 TEST(Yaml, RefusesUnknownWordsWithTheNearest) {
