@@ -12,8 +12,6 @@ namespace spillway::core {
 inline constexpr char kReasonSilent[] = "silent";             // of ReleaseNode: fence by ending the machine, although attempts may live on it
 inline constexpr char kReasonBootTimeout[] = "boot timeout";  // of ReleaseNode: the pool is avoided for a while
 
-// An instance younger than this when a listing began may be missing from it.
-inline constexpr int64_t kListingGraceMs = 60'000;
 // And one that ended may still be shown alive; remembered for longer than any answer is under way.
 inline constexpr int64_t kEndedInstanceKeptMs = 10 * kListingGraceMs;
 

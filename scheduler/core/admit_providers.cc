@@ -152,19 +152,19 @@ Node Orphan(const AdmitContext& context, NodeId id, const std::string& provider,
   return node;
 }
 
-// Absence from a complete listing proves the end of an instance that must have been in it.
-bool AbsenceProves(const Node& node, int64_t asked_ms) {
+// Absence from a complete listing proves the end of an instance that must have been in it. `surely_ms`: when the listing began, if no doubtful time passed.
+bool AbsenceProves(const Node& node, int64_t surely_ms) {
   if (!node.owned) return false;
-  if (!node.instance_id.empty()) return node.created_ms + kListingGraceMs < asked_ms;
+  if (!node.instance_id.empty()) return node.created_ms + kListingGraceMs < surely_ms;
   // Never heard of again after it was asked for and given up.
-  return node.state == NodeState::kReleasing && node.releasing_ms + kListingGraceMs < asked_ms;
+  return node.state == NodeState::kReleasing && node.releasing_ms + kListingGraceMs < surely_ms;
 }
 
 // What this listing shows alive was seen to end: it is older than that, not a machine of its own.
-bool KnownToHaveEnded(const AdmitContext& context, const std::string& provider, const std::string& instance_id, int64_t asked_ms) {
+bool KnownToHaveEnded(const AdmitContext& context, const std::string& provider, const std::string& instance_id, int64_t surely_ms) {
   const auto& ended = context.state.meta.ended_instances;
   const auto known = ended.find(EndedInstanceKey(provider, instance_id));
-  return known != ended.end() && asked_ms <= known->second + kListingGraceMs;
+  return known != ended.end() && surely_ms <= known->second + kListingGraceMs;
 }
 
 void TakeAlive(const AdmitContext& context, const Node& node, const InstanceListing::Instance& instance, int64_t asked_ms, std::vector<Event>* events) {
@@ -186,6 +186,7 @@ Admitted AdmitOne(const AdmitContext& context, const InstanceListing& command) {
   std::set<NodeId> seen;
   std::set<std::string> orphan_names, ids;
   NodeId next_node = state.meta.next_node;
+  const int64_t surely_ms = command.asked_ms - command.doubt_ms;
   for (const InstanceListing::Instance& instance : command.instances) {
     if (instance.instance_id.empty()) return absl::InvalidArgumentError(absl::StrCat("the listing of ", command.provider, " has an instance without an id"));
     if (!ids.insert(instance.instance_id).second) continue;
@@ -197,7 +198,7 @@ Admitted AdmitOne(const AdmitContext& context, const InstanceListing& command) {
       if (node != nullptr && !node->instance_id.empty()) node = nullptr;  // an earlier machine of that name
     }
     if (node == nullptr) {
-      if (KnownToHaveEnded(context, command.provider, instance.instance_id, command.asked_ms)) continue;
+      if (KnownToHaveEnded(context, command.provider, instance.instance_id, surely_ms)) continue;
       if (instance.alive && (*provider)->can_create)
         admission.events.push_back(OrphanAdopted{Orphan(context, next_node++, command.provider, instance, &orphan_names)});
       continue;
@@ -211,7 +212,7 @@ Admitted AdmitOne(const AdmitContext& context, const InstanceListing& command) {
   }
   if (!(*provider)->can_testify) return admission;
   for (const auto& [id, node] : state.nodes) {
-    if (node.provider != command.provider || seen.contains(id) || !AbsenceProves(node, command.asked_ms)) continue;
+    if (node.provider != command.provider || seen.contains(id) || !AbsenceProves(node, surely_ms)) continue;
     EndNode(context, node, false, absl::StrCat(command.provider, " does not list it any more"), -1, &admission.events);
   }
   return admission;

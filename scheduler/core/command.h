@@ -142,6 +142,8 @@ struct InstanceRefused {
   std::string message;
   int64_t retry_after_ms = 0;  // 0: the policy's
 };
+// An instance younger than this when a listing began may be missing from it.
+inline constexpr int64_t kListingGraceMs = 60'000;
 // One complete listing of a provider, begun at `asked_ms` (instances created later may be missing: absence proves nothing for them).
 struct InstanceListing {
   std::string provider;
@@ -155,6 +157,7 @@ struct InstanceListing {
     int64_t notice_in_ms = -1;   // announced reclaim; -1 none
   };
   std::vector<Instance> instances;  // ours only (by cluster tag)
+  int64_t doubt_ms = 0;             // set by the engine: so much of the time before asked_ms may never have passed (the clock was set, or nobody looked at it)
 };
 struct InstanceGone {  // the provider's word about one node, after Terminate or Describe
   NodeId node = 0;

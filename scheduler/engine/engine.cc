@@ -16,6 +16,7 @@ void Engine::Start(store::Loaded loaded, int64_t now_ms) {
   last_seq_ = loaded.last_seq;
   now_ms_ = std::max(now_ms, state_.meta.now_ms);
   last_step_ms_ = now_ms_;
+  if (state_.meta.now_ms > 0) DoubtTime(now_ms_ - state_.meta.now_ms);
   core::RestartLeases(state_, options_.policy.lease_ms, now_ms_, &soft_);
   ++counters_.leases_restarted;
   rederive_ = true;
@@ -54,6 +55,7 @@ std::optional<store::Batch> Engine::Step(int64_t now_ms) {
 
 void Engine::TakeTime(int64_t now_ms) {
   now_ms_ = std::max(now_ms_, now_ms);
+  if (now_ms_ - last_step_ms_ > options_.policy.renew_every_ms) DoubtTime(now_ms_ - last_step_ms_);
   // Renewals that waited while the engine stood still were not late. A clock set forward looks the same and gets the same answer.
   if (now_ms_ - last_step_ms_ > options_.policy.renew_every_ms && !soft_.leases.empty()) {
     LOG(WARNING) << "the engine stood still for " << now_ms_ - last_step_ms_ << " ms: all leases start anew";
@@ -62,6 +64,18 @@ void Engine::TakeTime(int64_t now_ms) {
     decide_due_ = true;
   }
   last_step_ms_ = now_ms_;
+}
+
+void Engine::DoubtTime(int64_t ms) {
+  while (!doubtful_ms_.empty() && doubtful_ms_.front().first + 2 * core::kListingGraceMs < now_ms_) doubtful_ms_.pop_front();
+  if (ms > 0) doubtful_ms_.emplace_back(now_ms_, ms);
+}
+
+// What lies further back than a listing's grace does not matter to it: enough has passed since.
+int64_t Engine::DoubtfulMsBefore(int64_t asked_ms) const {
+  int64_t sum_ms = 0;
+  for (const auto& [at_ms, ms] : doubtful_ms_) sum_ms += asked_ms <= at_ms + core::kListingGraceMs ? ms : 0;
+  return sum_ms;
 }
 
 void Engine::TakeInput(Turn* turn) {
@@ -83,6 +97,7 @@ void Engine::TakeInput(Turn* turn) {
       continue;
     }
     Answered(input.command);
+    if (auto* listing = std::get_if<core::InstanceListing>(&input.command)) listing->doubt_ms = DoubtfulMsBefore(listing->asked_ms);
     const absl::Status refused = Refusal(input.command);
     absl::StatusOr<core::Reply> reply = refused.ok() ? Apply(input.command, turn) : refused;
     if (input.done) turn->deliveries.push_back([done = std::move(input.done), reply = std::move(reply)]() mutable { done(std::move(reply)); });

@@ -122,6 +122,8 @@ class Engine {
 
   // engine.cc: the turn
   void TakeTime(int64_t now_ms);
+  void DoubtTime(int64_t ms);
+  int64_t DoubtfulMsBefore(int64_t asked_ms) const;
   void TakeInput(Turn* turn);
   // `said_by`: the node whose word the command is; 0 nobody's.
   absl::StatusOr<core::Reply> Apply(const core::Command& command, Turn* turn, NodeId said_by = 0);
@@ -159,6 +161,8 @@ class Engine {
   int64_t last_seq_ = 0;
   int64_t now_ms_ = 0;
   int64_t last_step_ms_ = 0;
+  // When time went on by more than the engine saw pass, and by how much: the clock was set, the engine stood still, or there was none. The newest ones.
+  std::deque<std::pair<int64_t, int64_t>> doubtful_ms_;
 
   std::deque<Input> mailbox_;
   std::map<int64_t, Session> sessions_;

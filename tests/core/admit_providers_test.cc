@@ -167,6 +167,10 @@ TEST_F(AdmitProviders, AbsenceProvesTheEndOnlyOfWhatMustHaveBeenThere) {
   world_.Do(empty);
   EXPECT_TRUE(world_.state.nodes.contains(node)) << "the listing began before";
   empty.asked_ms = world_.now_ms;
+  empty.doubt_ms = 2;
+  world_.Do(empty);
+  EXPECT_TRUE(world_.state.nodes.contains(node)) << "less may have passed than the clock says";
+  empty.doubt_ms = 0;
   world_.Do(empty);
   EXPECT_EQ(world_.gone_nodes[node].state, NodeState::kLost);
   EXPECT_EQ(world_.task({job_, 0}).history.back().cause, EndCause::kNodeLost);

@@ -333,6 +333,42 @@ TEST(EngineTest, AProviderIsAskedAboutItsSilentNodes) {
   EXPECT_EQ(core::FindNode(h.engine->state(), node), nullptr);
 }
 
+// A listing may be a little older than an instance. How much time has passed since it was made, a clock that was set does not tell.
+TEST(EngineTest, AClockThatWasSetMakesNoInstanceOld) {
+  Harness h;
+  h.Configure({core::Cloud()});
+  ASSERT_OK(h.Do(core::OffersListed{"cloud", {MakeOffer("cloud", "od", Market::kOnDemand, 3'000'000, Box(8, 1))}}));
+  h.SubmitJob(Gpus(1));
+  ASSERT_EQ(h.creates.size(), 1u);
+  const NodeId node = h.creates[0].node.id;
+  ASSERT_OK(h.Do(core::InstanceCreated{node, "i-1"}));
+  core::NodeHello hello = Harness::HelloOf(h.creates[0].node.name, Box(8, 1));
+  hello.provider = "cloud";
+  hello.instance_id = "i-1";
+  ASSERT_OK(h.engine->Hello(1, hello));
+  h.Run();
+  const auto list = [&] {
+    ASSERT_OK(h.Do(core::InstanceListing{"cloud", h.now_ms, {}}));
+    h.Run();
+  };
+  h.now_ms += 2 * kMinute;  // set forward, or the scheduler stood still
+  list();
+  EXPECT_NE(core::FindNode(h.engine->state(), node), nullptr);
+  // The same over a restart.
+  h.now_ms += 2 * kMinute;
+  h.Restart();
+  list();
+  EXPECT_NE(core::FindNode(h.engine->state(), node), nullptr);
+  ASSERT_OK(h.engine->Hello(2, hello));
+  h.renewing = {2};
+  h.Pass(core::kListingGraceMs);
+  list();
+  EXPECT_NE(core::FindNode(h.engine->state(), node), nullptr);
+  h.Pass(kSecond);
+  list();
+  EXPECT_EQ(core::FindNode(h.engine->state(), node), nullptr) << "now it must have been listed";
+}
+
 TEST(EngineTest, AFencedAttemptIsStoppedWhereItMayStillRun) {
   Harness h;
   h.Configure({});
