@@ -168,7 +168,8 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
   RETURN_IF_ERROR(PostAndWait(&engine, std::move(configure)));
   for (auto& made : providers) {
     const std::string name = made->name();
-    effects.AddProvider(name, std::make_unique<effects::ProviderRunner>(std::move(made), &clock, post));
+    effects.AddProvider(name, std::make_unique<effects::ProviderRunner>(
+                                  std::move(made), &clock, [&engine] { return engine.now_ms(); }, post));
   }
   effects.AllAdded();
   ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> user_server, Serve(settings.user_address, user_port_before, {&jobs, &fleet, &billing}));

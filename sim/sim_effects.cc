@@ -124,7 +124,7 @@ void CloudRunner::ListOffers() {
 void CloudRunner::ListInstances() {
   busy_ = true;
   list_due_ms_ = setup_.world->now_ms() + kListEveryMs;
-  cloud_->List(life_, [this, asked_ms = setup_.host->clock()->NowUtcMs()](absl::StatusOr<core::InstanceListing> listing) {
+  cloud_->List(life_, [this, asked_ms = setup_.host->engine()->now_ms()](absl::StatusOr<core::InstanceListing> listing) {
     if (!listing.ok()) return Done();
     listing->asked_ms = asked_ms;
     std::set<std::string> alive;

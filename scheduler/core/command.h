@@ -144,7 +144,7 @@ struct InstanceRefused {
 };
 // An instance younger than this when a listing began may be missing from it.
 inline constexpr int64_t kListingGraceMs = 60'000;
-// One complete listing of a provider, begun at `asked_ms` (instances created later may be missing: absence proves nothing for them).
+// One complete listing of a provider, begun at `asked_ms`, a time of turns (instances created later may be missing: absence proves nothing for them).
 struct InstanceListing {
   std::string provider;
   int64_t asked_ms = 0;

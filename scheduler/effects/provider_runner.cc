@@ -9,8 +9,8 @@
 
 namespace spillway::effects {
 
-ProviderRunner::ProviderRunner(std::unique_ptr<provider::Provider> provider, Clock* clock, Post post, RunnerOptions options)
-    : provider_(std::move(provider)), clock_(clock), post_(std::move(post)), options_(options), thread_([this] { Work(); }) {}
+ProviderRunner::ProviderRunner(std::unique_ptr<provider::Provider> provider, Clock* clock, std::function<int64_t()> turn_ms, Post post, RunnerOptions options)
+    : provider_(std::move(provider)), clock_(clock), turn_ms_(std::move(turn_ms)), post_(std::move(post)), options_(options), thread_([this] { Work(); }) {}
 
 ProviderRunner::~ProviderRunner() {
   {
@@ -153,7 +153,7 @@ void ProviderRunner::RefreshOffers() {
 }
 
 void ProviderRunner::RefreshListing() {
-  const int64_t asked_ms = clock_->NowUtcMs();
+  const int64_t asked_ms = turn_ms_();
   absl::StatusOr<core::InstanceListing> listing = provider_->List();
   if (!listing.ok()) {
     if (!out_of_reach_) LOG(WARNING) << provider_->name() << ": no listing: " << listing.status().message();

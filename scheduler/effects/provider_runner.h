@@ -29,7 +29,9 @@ struct RunnerOptions {
 class ProviderRunner {
  public:
   using Post = std::function<void(core::Command)>;
-  ProviderRunner(std::unique_ptr<provider::Provider> provider, Clock* clock, Post post, RunnerOptions options = {});
+  // `turn_ms`: the time of the engine's newest turn. What a listing proves is told by comparing with times of turns, and after a clock was set back these run
+  // ahead of UTC for hours.
+  ProviderRunner(std::unique_ptr<provider::Provider> provider, Clock* clock, std::function<int64_t()> turn_ms, Post post, RunnerOptions options = {});
   ~ProviderRunner();
 
   void Create(const engine::CreateOrder& order);
@@ -55,6 +57,7 @@ class ProviderRunner {
 
   const std::unique_ptr<provider::Provider> provider_;
   Clock* const clock_;
+  const std::function<int64_t()> turn_ms_;
   const Post post_;
   const RunnerOptions options_;
 

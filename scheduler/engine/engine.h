@@ -85,6 +85,7 @@ class Engine {
   const Options& options() const { return options_; }
   const Counters& counters() const { return counters_; }
   int64_t last_seq() const { return last_seq_; }
+  int64_t now_ms() const { return now_ms_; }  // of the newest turn
 
  private:
   using Delivery = std::function<void()>;
