@@ -1,6 +1,7 @@
 #include "sim/simulation.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/sha256.h"
@@ -11,7 +12,8 @@ namespace spillway::sim {
 namespace {
 
 constexpr int64_t kMinute = 60'000, kHour = 60 * kMinute;
-constexpr int64_t kHealMsMax = 6 * kHour;
+constexpr int64_t kNothingEndsMsMax = 6 * kHour;  // a task runs for an hour and a half at most, but many may wait for one machine
+constexpr int64_t kHealMsMax = 24 * kHour;
 constexpr int64_t kGiB = int64_t{1} << 30;
 const char kCloudName[] = "cloud";
 
@@ -181,8 +183,14 @@ SimResult Simulation::Run() {
   host_->Start();
   Day();
   Heal();
-  const int64_t give_up_ms = world_.now_ms() + kHealMsMax;
-  for (const int64_t calm_from_ms = world_.now_ms(); world_.failure().empty() && world_.now_ms() < give_up_ms && !AllEnded();) {
+  const int64_t calm_from_ms = world_.now_ms();
+  int64_t give_up_ms = calm_from_ms + kNothingEndsMsMax;
+  for (int64_t least_left = std::numeric_limits<int64_t>::max(); world_.failure().empty() && !AllEnded();) {
+    if (const int64_t left = TasksLeft(); left < least_left) {
+      least_left = left;
+      give_up_ms = std::min(world_.now_ms() + kNothingEndsMsMax, calm_from_ms + kHealMsMax);
+    }
+    if (world_.now_ms() >= give_up_ms) break;
     world_.RunUntil(world_.now_ms() + kMinute);
     observer_->Calm(world_.now_ms() - calm_from_ms, *this);
   }
@@ -267,6 +275,13 @@ void Simulation::Heal() {
       users_->ResumeAll();
     });
   }
+}
+
+int64_t Simulation::TasksLeft() const {
+  if (!host_->up()) return std::numeric_limits<int64_t>::max();
+  int64_t left = 0;
+  for (const auto& [id, live] : host_->engine()->state().jobs) left += live.job.counts.queued + live.job.counts.held + live.job.counts.active;
+  return left;
 }
 
 bool Simulation::AllEnded() const {

@@ -59,6 +59,7 @@ class Simulation {
   void EndStorm();
   void KeepBusy();
   void Heal();
+  int64_t TasksLeft() const;
   bool AllEnded() const;
   std::string WhatIsLeft() const;
   void CheckStore();

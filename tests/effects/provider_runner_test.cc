@@ -271,6 +271,26 @@ TEST_F(ProviderRunnerTest, ATerminationIsRepeatedUntilTheListingSaysThatItIsOver
   EXPECT_EQ(cloud.Terminates(), tries) << "it is over";
 }
 
+// A twin was adopted under its instance's id, because its own name belongs to a living node.
+TEST_F(ProviderRunnerTest, TheTerminationOfAnOrphanWithAnotherNameIsRepeatedToo) {
+  cloud.instances["burst-1"] = Alive{"i-7", "burst-1", true};
+  cloud.terminate_answers = {absl::UnavailableError("down"), absl::UnavailableError("down")};
+  Begin();
+  engine::TerminateOrder order = TerminateOf(2, "i-7");
+  order.name = "i-7";
+  runner->Terminate(order);
+  ASSERT_TRUE(Eventually([&] { return cloud.Terminates() == 1; }));
+  Pass(0);
+  Pass(200);
+  EXPECT_EQ(cloud.Terminates(), 2u);
+  Pass(400);
+  EXPECT_EQ(cloud.Terminates(), 3u);
+  cloud.Get([&] { return cloud.instances["burst-1"].alive = false; });
+  Pass(1);
+  Pass(60'000);
+  EXPECT_EQ(cloud.Terminates(), 3u) << "it is over";
+}
+
 TEST_F(ProviderRunnerTest, AListingBegunBeforeATerminationDoesNotEndIt) {
   cloud.hold_list = true;
   Begin();
