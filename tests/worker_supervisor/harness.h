@@ -76,6 +76,13 @@ class SupervisorHarness {
     WaitFor([&] { return !ProcessAlive(pid, ticks_); });
   }
 
+  // How the connection ended: what was said before it did may still lie in front.
+  absl::Status LastWord() {
+    while (true) {
+      if (const auto received = client().Receive(kWaitMs); !received.ok()) return received.status();
+    }
+  }
+
   std::string Path(const std::string& name) const { return JoinPath(folder_, name); }
   static std::string Job() { return SUPERVISOR_TEST_JOB; }
   SupervisorClient& client() { return *client_; }

@@ -52,7 +52,7 @@ TEST_P(NodeTest, AWorkerComesBackAndFindsItsAttempts) {
   node_.NewClient();
   EXPECT_FALSE(node_.WaitEvent([](const frames::Event&) { return true; }, 0).has_value()) << "what was acknowledged never comes again";
   ASSERT_OK(node_.Answer(node_.client().Shutdown()));
-  EXPECT_THAT(node_.client().Receive(kWaitMs).status(), StatusIs(absl::StatusCode::kUnavailable, testing::_));
+  EXPECT_THAT(node_.LastWord(), StatusIs(absl::StatusCode::kUnavailable, testing::_));
 }
 
 TEST_P(NodeTest, ItsOwnDeathLeavesNothingBehind) {
@@ -65,7 +65,7 @@ TEST_P(NodeTest, ItsOwnDeathLeavesNothingBehind) {
   node_.WaitExit("acked");
   const int64_t before = node_.pid();
   node_.KillSupervisor();
-  EXPECT_THAT(node_.client().Receive(kWaitMs).status(), StatusIs(absl::StatusCode::kUnavailable, testing::_));
+  EXPECT_THAT(node_.LastWord(), StatusIs(absl::StatusCode::kUnavailable, testing::_));
 
   const auto inventory = node_.Reconnect();  // starts the successor
   EXPECT_NE(inventory.pid, before);
@@ -81,7 +81,7 @@ TEST_P(NodeTest, ItsOwnDeathLeavesNothingBehind) {
 
   // The second successor owes the same until it is acknowledged, and then nothing.
   node_.KillSupervisor();
-  (void)node_.client().Receive(kWaitMs);
+  EXPECT_FALSE(node_.LastWord().ok());
   EXPECT_EQ(node_.Reconnect().items.size(), 3u);
   for (int i = 0; i < 3; ++i) {
     const auto event = node_.WaitEvent([](const frames::Event&) { return true; });
@@ -90,7 +90,7 @@ TEST_P(NodeTest, ItsOwnDeathLeavesNothingBehind) {
   }
   EXPECT_TRUE(node_.List().items.empty());
   node_.KillSupervisor();
-  (void)node_.client().Receive(kWaitMs);
+  EXPECT_FALSE(node_.LastWord().ok());
   EXPECT_TRUE(node_.Reconnect().items.empty());
   node_.Run(node_.Shell("again", "exit 0"));
   EXPECT_EQ(node_.WaitExit("again").exit_code, 0);
@@ -246,7 +246,7 @@ TEST_P(NodeTest, HostilePeers) {
   const int fd = connect_raw();
   const std::string hello = std::string(1, '\0') + *frames::Encode(frames::ToSupervisor{0, frames::Hello{}});
   ASSERT_GT(send(fd, hello.data(), hello.size(), 0), 0);
-  EXPECT_THAT(node_.client().Receive(kWaitMs).status(), StatusIs(absl::StatusCode::kUnavailable, testing::_));
+  EXPECT_THAT(node_.LastWord(), StatusIs(absl::StatusCode::kUnavailable, testing::_));
   close(fd);
   node_.Reconnect();
   node_.Run(node_.Shell("a", "exit 2"));
@@ -294,7 +294,7 @@ TEST_P(NodeTest, AskedToLeaveItStopsItsAttemptsFirst) {
   EXPECT_EQ(EndOf(facts).cause, EndCause::kPreempted);
   EXPECT_EQ(EndOf(facts).initiator, Initiator::kNode);
   EXPECT_THAT(node_.Read("seen"), HasSubstr("shutdown"));
-  EXPECT_THAT(node_.client().Receive(kWaitMs).status(), StatusIs(absl::StatusCode::kUnavailable, testing::_));
+  EXPECT_THAT(node_.LastWord(), StatusIs(absl::StatusCode::kUnavailable, testing::_));
   EXPECT_EQ(node_.Reconnect().items.size(), 1u) << "its end is still owed";
 }
 
