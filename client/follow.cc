@@ -75,7 +75,11 @@ absl::Status CopyLog(Context& context, Api& api, const AttemptId& attempt, bool 
   request.set_follow(follow);
   TerminalText text;  // a job's output is anybody's: it does not steer the reader's terminal
   const absl::Status status = api.StreamLogs(request, [&](const v1::LogChunk& chunk) {
-    *context.out << (context.out_is_terminal ? text.Next(chunk.data()) : chunk.data()) << std::flush;
+    if (context.out_is_terminal) {
+      *context.out << text.Next(chunk.data()) << std::flush;
+    } else {
+      *context.out << chunk.data() << std::flush;
+    }
     return context.out->good();  // the reader of a pipe may have gone
   });
   *context.out << text.Rest() << std::flush;

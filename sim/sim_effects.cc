@@ -127,16 +127,7 @@ void CloudRunner::ListInstances() {
   cloud_->List(life_, [this, asked_ms = setup_.host->engine()->now_ms()](absl::StatusOr<core::InstanceListing> listing) {
     if (!listing.ok()) return Done();
     listing->asked_ms = asked_ms;
-    std::set<std::string> alive_ids, alive_names;
-    for (const core::InstanceListing::Instance& instance : listing->instances) {
-      if (instance.alive) alive_ids.insert(instance.instance_id), alive_names.insert(instance.name);
-    }
-    for (auto it = terminates_.begin(); it != terminates_.end();) {
-      const engine::TerminateOrder& order = it->second.order;
-      const bool alive = order.instance_id.empty() ? alive_names.contains(order.name) : alive_ids.contains(order.instance_id);
-      const bool over = it->second.backoff_ms > 0 && !alive;
-      it = over ? terminates_.erase(it) : std::next(it);
-    }
+    std::erase_if(terminates_, [&](const auto& entry) { return entry.second.backoff_ms > 0 && !engine::ShowsAlive(*listing, entry.second.order); });
     Distort(&*listing);
     setup_.host->Post(*std::move(listing), nullptr);
     Done();

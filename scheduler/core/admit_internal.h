@@ -12,7 +12,7 @@ namespace spillway::core {
 inline constexpr char kReasonSilent[] = "silent";             // of ReleaseNode: fence by ending the machine, although attempts may live on it
 inline constexpr char kReasonBootTimeout[] = "boot timeout";  // of ReleaseNode: the pool is avoided for a while
 
-// And one that ended may still be shown alive; remembered for longer than any answer is under way.
+// An instance that ended may still be shown alive by a listing that is a little old; remembered for longer than any answer is under way.
 inline constexpr int64_t kEndedInstanceKeptMs = 10 * kListingGraceMs;
 
 inline std::string EndedInstanceKey(const std::string& provider, const std::string& instance_id) { return provider + "/" + instance_id; }

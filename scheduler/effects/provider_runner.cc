@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -160,19 +159,12 @@ void ProviderRunner::RefreshListing() {
     out_of_reach_ = true;
     return;
   }
-  std::set<std::string> alive_ids, alive_names;
-  for (const core::InstanceListing::Instance& instance : listing->instances) {
-    if (instance.alive) alive_ids.insert(instance.instance_id), alive_names.insert(instance.name);
-  }
   {
     MutexLock lock(&mutex_);
-    for (auto it = terminates_.begin(); it != terminates_.end();) {
-      // By its id where it is known: an orphan that came second to its name goes by another one with us.
-      const engine::TerminateOrder& order = it->second.order;
-      const bool alive = order.instance_id.empty() ? alive_names.contains(order.name) : alive_ids.contains(order.instance_id);
-      const bool tried = it->second.backoff_ms > 0;
-      it = tried && !alive ? terminates_.erase(it) : std::next(it);
-    }
+    std::erase_if(terminates_, [&](const auto& entry) {
+      const bool tried = entry.second.backoff_ms > 0;
+      return tried && !engine::ShowsAlive(*listing, entry.second.order);
+    });
   }
   listing->asked_ms = asked_ms;
   post_(*std::move(listing));

@@ -55,10 +55,12 @@ std::optional<store::Batch> Engine::Step(int64_t now_ms) {
 
 void Engine::TakeTime(int64_t now_ms) {
   now_ms_ = std::max(now_ms_, now_ms);
-  if (now_ms_ - last_step_ms_ > options_.policy.renew_every_ms) DoubtTime(now_ms_ - last_step_ms_);
   // Renewals that waited while the engine stood still were not late. A clock set forward looks the same and gets the same answer.
-  if (now_ms_ - last_step_ms_ > options_.policy.renew_every_ms && !soft_.leases.empty()) {
-    LOG(WARNING) << "the engine stood still for " << now_ms_ - last_step_ms_ << " ms: all leases start anew";
+  const int64_t stood_ms = now_ms_ - last_step_ms_;
+  const bool stood_still = stood_ms > options_.policy.renew_every_ms;
+  if (stood_still) DoubtTime(stood_ms);
+  if (stood_still && !soft_.leases.empty()) {
+    LOG(WARNING) << "the engine stood still for " << stood_ms << " ms: all leases start anew";
     core::RestartLeases(state_, options_.policy.lease_ms, now_ms_, &soft_);
     ++counters_.leases_restarted;
     decide_due_ = true;

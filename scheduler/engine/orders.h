@@ -2,6 +2,7 @@
 // Keys are (cluster, id, attempt); carrying one out twice is the same as once.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,13 @@ struct TerminateOrder {  // to the provider: answers with InstanceGone once the 
   NodeId node = 0;
   std::string provider, name, instance_id, client_token;
 };
+
+// Whether a listing shows what is to end alive: by its id where that is known, since an orphan whose name a living node has goes by another one with us.
+inline bool ShowsAlive(const core::InstanceListing& listing, const TerminateOrder& order) {
+  return std::any_of(listing.instances.begin(), listing.instances.end(), [&](const core::InstanceListing::Instance& instance) {
+    return instance.alive && (order.instance_id.empty() ? instance.name == order.name : instance.instance_id == order.instance_id);
+  });
+}
 
 // Where the engine's output goes. Calls come from the engine's thread, in order, only after the commit they rest on. Must not block.
 class SessionSink {

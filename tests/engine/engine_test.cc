@@ -305,21 +305,27 @@ TEST(EngineTest, RenewalsThatWaitedAreTakenBeforeAnythingExpires) {
   EXPECT_NE(core::FindNode(h.engine->state(), node), nullptr);
 }
 
+// A job for which the cloud made an instance, that said hello by session 1: what it said.
+core::NodeHello RunOnCloud(Harness* h) {
+  h->Configure({core::Cloud()});
+  EXPECT_OK(h->Do(core::OffersListed{"cloud", {MakeOffer("cloud", "od", Market::kOnDemand, 3'000'000, Box(8, 1))}}));
+  h->SubmitJob(Gpus(1));
+  EXPECT_EQ(h->creates.size(), 1u);
+  EXPECT_OK(h->Do(core::InstanceCreated{h->creates.at(0).node.id, "i-1"}));
+  core::NodeHello hello = Harness::HelloOf(h->creates[0].node.name, Box(8, 1));
+  hello.provider = "cloud";
+  hello.instance_id = "i-1";
+  EXPECT_OK(h->engine->Hello(1, hello));
+  h->Run();
+  return hello;
+}
+
 TEST(EngineTest, AProviderIsAskedAboutItsSilentNodes) {
   Harness h;
-  h.Configure({core::Cloud()});
-  ASSERT_OK(h.Do(core::OffersListed{"cloud", {MakeOffer("cloud", "od", Market::kOnDemand, 3'000'000, Box(8, 1))}}));
-  h.SubmitJob(Gpus(1));
-  ASSERT_EQ(h.creates.size(), 1u);
+  RunOnCloud(&h);
   EXPECT_EQ(h.creates[0].client_token, absl::StrCat("cluster-", h.creates[0].node.id));
   EXPECT_EQ(h.creates[0].offer.name, "od");
   const NodeId node = h.creates[0].node.id;
-  ASSERT_OK(h.Do(core::InstanceCreated{node, "i-1"}));
-  core::NodeHello hello = Harness::HelloOf(h.creates[0].node.name, Box(8, 1));
-  hello.provider = "cloud";
-  hello.instance_id = "i-1";
-  ASSERT_OK(h.engine->Hello(1, hello));
-  h.Run();
   h.engine->Closed(1);
   h.Said();
   h.Pass(limits::kSilenceMs - kSecond);
@@ -336,17 +342,8 @@ TEST(EngineTest, AProviderIsAskedAboutItsSilentNodes) {
 // A listing may be a little older than an instance. How much time has passed since it was made, a clock that was set does not tell.
 TEST(EngineTest, AClockThatWasSetMakesNoInstanceOld) {
   Harness h;
-  h.Configure({core::Cloud()});
-  ASSERT_OK(h.Do(core::OffersListed{"cloud", {MakeOffer("cloud", "od", Market::kOnDemand, 3'000'000, Box(8, 1))}}));
-  h.SubmitJob(Gpus(1));
-  ASSERT_EQ(h.creates.size(), 1u);
+  const core::NodeHello hello = RunOnCloud(&h);
   const NodeId node = h.creates[0].node.id;
-  ASSERT_OK(h.Do(core::InstanceCreated{node, "i-1"}));
-  core::NodeHello hello = Harness::HelloOf(h.creates[0].node.name, Box(8, 1));
-  hello.provider = "cloud";
-  hello.instance_id = "i-1";
-  ASSERT_OK(h.engine->Hello(1, hello));
-  h.Run();
   const auto list = [&] {
     ASSERT_OK(h.Do(core::InstanceListing{"cloud", h.now_ms, {}}));
     h.Run();

@@ -81,7 +81,7 @@ TEST_P(NodeTest, ItsOwnDeathLeavesNothingBehind) {
 
   // The second successor owes the same until it is acknowledged, and then nothing.
   node_.KillSupervisor();
-  EXPECT_FALSE(node_.LastWord().ok());
+  EXPECT_THAT(node_.LastWord(), StatusIs(absl::StatusCode::kUnavailable, testing::_));
   EXPECT_EQ(node_.Reconnect().items.size(), 3u);
   for (int i = 0; i < 3; ++i) {
     const auto event = node_.WaitEvent([](const frames::Event&) { return true; });
@@ -90,7 +90,7 @@ TEST_P(NodeTest, ItsOwnDeathLeavesNothingBehind) {
   }
   EXPECT_TRUE(node_.List().items.empty());
   node_.KillSupervisor();
-  EXPECT_FALSE(node_.LastWord().ok());
+  EXPECT_THAT(node_.LastWord(), StatusIs(absl::StatusCode::kUnavailable, testing::_));
   EXPECT_TRUE(node_.Reconnect().items.empty());
   node_.Run(node_.Shell("again", "exit 0"));
   EXPECT_EQ(node_.WaitExit("again").exit_code, 0);
