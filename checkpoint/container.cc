@@ -64,10 +64,13 @@ absl::Status Damaged(absl::string_view what) { return absl::DataLossError(absl::
 
 int64_t EntryBytes(const TensorEntry& entry) {
   return 4 + static_cast<int64_t>(entry.name.size()) + 24 * static_cast<int64_t>(entry.slice.global.size()) + 20 +
-         16 * static_cast<int64_t>(entry.chunks.size());
+         16 * static_cast<int64_t>(entry.chunks.size() + entry.tags.size());
 }
 
-constexpr int64_t kBodyFixedBytes = 24;  // rank 4, world 4, step 8, chunk bytes 4, tensors 4
+constexpr int64_t kBodyFixedBytes = 24;   // rank 4, world 4, step 8, chunk bytes 4, tensors 4
+constexpr int64_t kEncryptionBytes = 64;  // salt 32, commitment 32
+
+ContainerIdentity IdentityOf(const ContainerHeader& header) { return {header.rank, header.world_size, header.step, header.chunk_bytes}; }
 
 std::string EncodeBody(const ContainerHeader& header) {
   std::string body;
@@ -76,6 +79,7 @@ std::string EncodeBody(const ContainerHeader& header) {
   Put<int64_t>(&body, header.step);
   Put<uint32_t>(&body, header.chunk_bytes);
   Put<uint32_t>(&body, static_cast<uint32_t>(header.tensors.size()));
+  if (header.encryption) absl::StrAppend(&body, ViewOf(header.encryption->salt), ViewOf(header.encryption->commitment));
   for (const TensorEntry& entry : header.tensors) {
     Put<uint16_t>(&body, static_cast<uint16_t>(entry.name.size()));
     Put<uint8_t>(&body, static_cast<uint8_t>(entry.dtype));
@@ -89,12 +93,13 @@ std::string EncodeBody(const ContainerHeader& header) {
     Put<int64_t>(&body, entry.byte_offset);
     Put<int64_t>(&body, entry.byte_length);
     Put<uint32_t>(&body, static_cast<uint32_t>(entry.chunks.size()));
-    for (const ChunkDigest& digest : entry.chunks) body.append(reinterpret_cast<const char*>(digest.data()), digest.size());
+    for (const ChunkDigest& digest : entry.chunks) absl::StrAppend(&body, ViewOf(digest));
+    for (const Tag& tag : entry.tags) absl::StrAppend(&body, ViewOf(tag));
   }
   return body;
 }
 
-absl::StatusOr<TensorEntry> DecodeEntry(Cursor* in, uint32_t chunk_bytes) {
+absl::StatusOr<TensorEntry> DecodeEntry(Cursor* in, uint32_t chunk_bytes, bool encrypted) {
   TensorEntry entry;
   const auto name_bytes = in->Take<uint16_t>();
   entry.dtype = static_cast<DType>(in->Take<uint8_t>());
@@ -109,13 +114,15 @@ absl::StatusOr<TensorEntry> DecodeEntry(Cursor* in, uint32_t chunk_bytes) {
   entry.byte_offset = in->Take<int64_t>();
   entry.byte_length = in->Take<int64_t>();
   const auto chunks = in->Take<uint32_t>();
-  if (!in->ok() || chunks > in->left() / sizeof(ChunkDigest)) return Damaged("it ends inside a tensor");
+  if (!in->ok() || chunks > in->left() / (sizeof(ChunkDigest) + (encrypted ? sizeof(Tag) : 0))) return Damaged("it ends inside a tensor");
   Slice checked;
   const absl::Status valid = CheckTensor(entry.name, entry.dtype, entry.slice.extent, entry.slice, entry.byte_length, &checked);
   if (!valid.ok()) return Damaged(valid.message());
   if (ChunkCount(entry.byte_length, chunk_bytes) != chunks) return Damaged("a chunk count does not match its tensor");
   entry.chunks.resize(chunks);
   for (ChunkDigest& digest : entry.chunks) std::memcpy(digest.data(), in->TakeBytes(digest.size()).data(), digest.size());
+  entry.tags.resize(encrypted ? chunks : 0);
+  for (Tag& tag : entry.tags) std::memcpy(tag.data(), in->TakeBytes(tag.size()).data(), tag.size());
   return entry;
 }
 
@@ -125,6 +132,8 @@ bool AllZero(const char* data, size_t bytes) {
 
 }  // namespace
 
+int64_t ContainerHeader::ChunkCount() const { return tensors.empty() ? 0 : tensors.back().first_chunk + static_cast<int64_t>(tensors.back().chunks.size()); }
+
 const TensorEntry* ContainerHeader::Find(absl::string_view name) const {
   for (const TensorEntry& entry : tensors) {
     if (entry.name == name) return &entry;
@@ -132,7 +141,8 @@ const TensorEntry* ContainerHeader::Find(absl::string_view name) const {
   return nullptr;
 }
 
-absl::StatusOr<ContainerHeader> LayOut(int rank, int world_size, int64_t step, const std::vector<TensorView>& tensors, uint32_t chunk_bytes) {
+absl::StatusOr<ContainerHeader> LayOut(int rank, int world_size, int64_t step, const std::vector<TensorView>& tensors, uint32_t chunk_bytes,
+                                       const std::optional<EncryptionBlock>& encryption) {
   if (world_size < 1 || world_size > kWorldSizeMax || rank < 0 || rank >= world_size) {
     return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of ", world_size, "; want 0 <= rank < world size <= ", kWorldSizeMax));
   }
@@ -144,7 +154,8 @@ absl::StatusOr<ContainerHeader> LayOut(int rank, int world_size, int64_t step, c
     return absl::InvalidArgumentError(absl::StrCat(tensors.size(), " tensors; at most ", limits::kTensorsMax, " in one container"));
   }
   ContainerHeader header{.rank = rank, .world_size = world_size, .step = step, .chunk_bytes = chunk_bytes};
-  int64_t body_bytes = kBodyFixedBytes;
+  header.encryption = encryption;
+  int64_t body_bytes = kBodyFixedBytes + (encryption ? kEncryptionBytes : 0);
   std::set<absl::string_view> names;
   for (const TensorView& view : tensors) {
     TensorEntry entry{.name = view.name, .dtype = view.dtype};
@@ -153,7 +164,9 @@ absl::StatusOr<ContainerHeader> LayOut(int rank, int world_size, int64_t step, c
     entry.byte_length = view.bytes;
     const int64_t chunks = ChunkCount(view.bytes, chunk_bytes);
     if (chunks > kHeaderBytesMax / 16) return absl::InvalidArgumentError(absl::StrCat("tensor \"", Printable(view.name), "\" is too large"));
+    entry.first_chunk = header.ChunkCount();
     entry.chunks.resize(static_cast<size_t>(chunks));
+    entry.tags.resize(encryption ? entry.chunks.size() : 0);
     body_bytes += EntryBytes(entry);
     header.tensors.push_back(std::move(entry));
   }
@@ -171,13 +184,13 @@ absl::StatusOr<ContainerHeader> LayOut(int rank, int world_size, int64_t step, c
 std::string EncodeHeaderRegion(const ContainerHeader& header) {
   const std::string body = EncodeBody(header);
   std::string region(kMagic, sizeof(kMagic));
-  Put<uint32_t>(&region, kContainerVersion);
+  Put<uint32_t>(&region, header.encryption ? kContainerVersionEncrypted : kContainerVersion);
   Put<uint32_t>(&region, 0);
   Put<int64_t>(&region, static_cast<int64_t>(body.size()));
   Put<int64_t>(&region, header.data_offset);
   Put<int64_t>(&region, header.file_bytes);
   const ChunkDigest digest = Xxh3Of(body.data(), body.size());
-  region.append(reinterpret_cast<const char*>(digest.data()), digest.size());
+  absl::StrAppend(&region, ViewOf(digest));
   Put<uint64_t>(&region, Xxh3Short(region.data(), region.size()));
   region += body;
   region.resize(static_cast<size_t>(header.data_offset), '\0');
@@ -187,6 +200,7 @@ std::string EncodeHeaderRegion(const ContainerHeader& header) {
 namespace {
 
 struct Preamble {
+  bool encrypted;
   int64_t body_bytes, data_offset, file_bytes;
   ChunkDigest body_digest;
 };
@@ -203,9 +217,11 @@ absl::StatusOr<Preamble> DecodePreamble(absl::string_view bytes, int64_t file_by
   preamble.file_bytes = in.Take<int64_t>();
   std::memcpy(preamble.body_digest.data(), in.TakeBytes(sizeof(ChunkDigest)).data(), sizeof(ChunkDigest));
   if (in.Take<uint64_t>() != Xxh3Short(bytes.data(), kPreambleDigestAt)) return Damaged("the preamble's digest does not match");
-  if (version != kContainerVersion) {
-    return absl::UnimplementedError(absl::StrCat("container version ", version, "; this library reads version ", kContainerVersion));
+  if (version != kContainerVersion && version != kContainerVersionEncrypted) {
+    return absl::UnimplementedError(
+        absl::StrCat("container version ", version, "; this library reads versions ", kContainerVersion, " and ", kContainerVersionEncrypted));
   }
+  preamble.encrypted = version == kContainerVersionEncrypted;
   if (flags != 0) return absl::UnimplementedError(absl::StrCat("container flags ", flags, " are not known to this library"));
   if (preamble.file_bytes != file_bytes) return Damaged(absl::StrCat("the file has ", file_bytes, " bytes, its header says ", preamble.file_bytes));
   if (preamble.body_bytes < kBodyFixedBytes || preamble.body_bytes > kHeaderBytesMax || preamble.data_offset != RoundUp(kPreambleBytes + preamble.body_bytes) ||
@@ -242,11 +258,19 @@ absl::StatusOr<ContainerHeader> DecodeHeaderRegion(absl::string_view region, int
   header.world_size = static_cast<int>(world_size);
   header.data_offset = preamble.data_offset;
   header.file_bytes = file_bytes;
+  if (preamble.encrypted) {
+    const absl::string_view salt = in.TakeBytes(sizeof(Salt)), commitment = in.TakeBytes(sizeof(Commitment));
+    if (!in.ok()) return Damaged("it ends inside its encryption block");
+    header.encryption.emplace();
+    std::memcpy(header.encryption->salt.data(), salt.data(), salt.size());
+    std::memcpy(header.encryption->commitment.data(), commitment.data(), commitment.size());
+  }
   // Segments follow each other in order without gaps, so that every byte of the file is accounted for.
   std::set<std::string> names;
   int64_t at = header.data_offset;
   for (uint32_t i = 0; i < count; ++i) {
-    ASSIGN_OR_RETURN(TensorEntry entry, DecodeEntry(&in, header.chunk_bytes));
+    ASSIGN_OR_RETURN(TensorEntry entry, DecodeEntry(&in, header.chunk_bytes, preamble.encrypted));
+    entry.first_chunk = header.ChunkCount();
     if (entry.byte_offset != at || entry.byte_length > file_bytes - at) return Damaged("a segment is out of place");
     if (!names.insert(entry.name).second) return Damaged("a tensor is named twice");
     at += RoundUp(entry.byte_length);
@@ -257,8 +281,18 @@ absl::StatusOr<ContainerHeader> DecodeHeaderRegion(absl::string_view region, int
 }
 
 absl::StatusOr<ContainerFile> WriteContainer(Io* io, const std::string& path, int rank, int world_size, int64_t step, const std::vector<TensorView>& tensors,
-                                             uint32_t chunk_bytes) {
-  ASSIGN_OR_RETURN(ContainerHeader header, LayOut(rank, world_size, step, tensors, chunk_bytes));
+                                             uint32_t chunk_bytes, const SecretKey* data_key) {
+  std::optional<EncryptionBlock> block;
+  if (data_key != nullptr) {
+    ASSIGN_OR_RETURN(block, ChunkCipher::NewBlock(*data_key));
+  }
+  ASSIGN_OR_RETURN(ContainerHeader header, LayOut(rank, world_size, step, tensors, chunk_bytes, block));
+  std::optional<ChunkCipher> cipher;
+  std::string ciphertext;  // of one chunk
+  if (block) {
+    ASSIGN_OR_RETURN(cipher, ChunkCipher::Of(*data_key, *block, IdentityOf(header), header.ChunkCount()));
+    ciphertext.resize(chunk_bytes);
+  }
   // Told before anything is written, with figures. What a quota allows only the allocation finds out.
   const auto free_bytes = io->FreeBytes(ParentOf(path));
   if (free_bytes.ok() && *free_bytes < header.file_bytes + kSpareBytes) {
@@ -273,8 +307,13 @@ absl::StatusOr<ContainerFile> WriteContainer(Io* io, const std::string& path, in
     for (size_t c = 0; c < entry.chunks.size(); ++c) {
       const int64_t at = static_cast<int64_t>(c) * chunk_bytes;
       const size_t bytes = static_cast<size_t>(std::min<int64_t>(chunk_bytes, entry.byte_length - at));
-      entry.chunks[c] = Xxh3Of(data + at, bytes);
-      RETURN_IF_ERROR(file->WriteAt(data + at, bytes, entry.byte_offset + at));
+      const char* stored = data + at;
+      if (cipher) {
+        cipher->Seal(entry.first_chunk + static_cast<int64_t>(c), stored, bytes, ciphertext.data(), &entry.tags[c]);
+        stored = ciphertext.data();
+      }
+      entry.chunks[c] = Xxh3Of(stored, bytes);
+      RETURN_IF_ERROR(file->WriteAt(stored, bytes, entry.byte_offset + at));
     }
   }
   // The header comes last: a file that was cut short has no magic.
@@ -284,7 +323,7 @@ absl::StatusOr<ContainerFile> WriteContainer(Io* io, const std::string& path, in
   return ContainerFile{header.file_bytes, HexOf(Sha256Of(region))};
 }
 
-absl::StatusOr<ContainerReader> ContainerReader::Open(Io* io, const std::string& path, const ContainerFile* expected) {
+absl::StatusOr<ContainerReader> ContainerReader::Open(Io* io, const std::string& path, const ContainerFile* expected, const SecretKey* data_key) {
   ContainerReader reader;
   reader.path_ = path;
   ASSIGN_OR_RETURN(reader.file_, io->Open(path));
@@ -306,16 +345,29 @@ absl::StatusOr<ContainerReader> ContainerReader::Open(Io* io, const std::string&
   if (expected != nullptr && expected->header_sha256 != reader.identity_.header_sha256) {
     return absl::DataLossError(absl::StrCat(path, ": its header is not the one the manifest names"));
   }
+  if (data_key == nullptr) return reader;
+  if (!reader.header_.encryption) return absl::DataLossError(absl::StrCat(path, ": it is not encrypted, and there is a key"));
+  auto cipher = ChunkCipher::Of(*data_key, *reader.header_.encryption, IdentityOf(reader.header_), reader.header_.ChunkCount());
+  if (!cipher.ok()) return in_file(cipher.status());
+  reader.cipher_.emplace(*std::move(cipher));
   return reader;
 }
 
-absl::Status ContainerReader::CheckChunk(const TensorEntry& entry, size_t chunk, const char* data, size_t bytes) const {
-  if (Xxh3Of(data, bytes) == entry.chunks[chunk]) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(path_, ": tensor \"", Printable(entry.name), "\", bytes from ", static_cast<int64_t>(chunk) * header_.chunk_bytes,
-                                          ": the digest does not match"));
+absl::Status ContainerReader::CheckChunk(const TensorEntry& entry, size_t chunk, char* data, size_t bytes) const {
+  const int64_t begin = static_cast<int64_t>(chunk) * header_.chunk_bytes;
+  auto bad = [&](absl::string_view what) {
+    return absl::DataLossError(absl::StrCat(path_, ": tensor \"", Printable(entry.name), "\", bytes from ", begin, ": ", what));
+  };
+  if (Xxh3Of(data, bytes) != entry.chunks[chunk]) return bad("the digest does not match");
+  const int64_t number = entry.first_chunk + static_cast<int64_t>(chunk);
+  if (!cipher_ || cipher_->Open(number, entry.tags[chunk], data, bytes)) return absl::OkStatus();
+  std::string ciphertext(bytes, '\0');  // once more: what was in `data` is gone
+  RETURN_IF_ERROR(file_->ReadAt(ciphertext.data(), bytes, entry.byte_offset + begin));
+  return bad(absl::StrCat("chunk ", number, " of the container ", cipher_->WhyNot(number, entry.tags[chunk], ciphertext)));
 }
 
 absl::Status ContainerReader::ReadTensor(const TensorEntry& entry, void* out) const {
+  if (header_.encryption && !cipher_) return absl::UnauthenticatedError(absl::StrCat(path_, " is encrypted, and no key is given"));
   char* at = static_cast<char*>(out);
   for (size_t c = 0; c < entry.chunks.size(); ++c) {
     const int64_t begin = static_cast<int64_t>(c) * header_.chunk_bytes;

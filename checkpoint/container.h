@@ -1,13 +1,16 @@
 // One process's part of a checkpoint: a file of 4 KiB-aligned segments behind a header that names them and holds a digest of every
-// chunk. docs/reference/checkpoint-format.md gives the bytes. Owns that format; knows nothing of manifests, commits or directories.
+// chunk; under a data key the segments hold ciphertext (version 2), and whoever has no key can still check every digest.
+// docs/reference/checkpoint-format.md gives the bytes. Owns that format; knows nothing of manifests, commits or directories.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "checkpoint/chunk_cipher.h"
 #include "checkpoint/digest.h"
 #include "checkpoint/io.h"
 #include "checkpoint/tensor.h"
@@ -15,7 +18,8 @@
 namespace spillway::checkpoint {
 
 inline constexpr int64_t kAlignment = 4096;
-inline constexpr uint32_t kContainerVersion = 1;
+inline constexpr uint32_t kContainerVersion = 1;           // plain
+inline constexpr uint32_t kContainerVersionEncrypted = 2;  // with an encryption block and a tag a chunk
 inline constexpr uint32_t kChunkBytesDefault = 1 << 20;
 inline constexpr uint32_t kChunkBytesMax = 64 << 20;
 inline constexpr int64_t kHeaderBytesMax = 256ll << 20;
@@ -26,7 +30,9 @@ struct TensorEntry {
   Slice slice;
   int64_t byte_offset = 0;  // in the file; a multiple of kAlignment
   int64_t byte_length = 0;
-  std::vector<ChunkDigest> chunks;  // of chunk_bytes each, the last one shorter
+  int64_t first_chunk = 0;          // counted over the file
+  std::vector<ChunkDigest> chunks;  // of chunk_bytes each, the last one shorter; of the ciphertext where there is one
+  std::vector<Tag> tags;            // one a chunk when encrypted, else none
 };
 
 struct ContainerHeader {
@@ -37,13 +43,15 @@ struct ContainerHeader {
   std::vector<TensorEntry> tensors;
   int64_t data_offset = 0;  // the header region is [0, data_offset)
   int64_t file_bytes = 0;
+  std::optional<EncryptionBlock> encryption;
 
+  int64_t ChunkCount() const;
   const TensorEntry* Find(absl::string_view name) const;  // nullptr when absent
 };
 
-// Header for these tensors, with places and room for digests, digests zero. Refuses bad or repeated tensors.
+// Header for these tensors, with places and room for digests and, with a block, tags: all zero. Refuses bad or repeated tensors.
 absl::StatusOr<ContainerHeader> LayOut(int rank, int world_size, int64_t step, const std::vector<TensorView>& tensors,
-                                       uint32_t chunk_bytes = kChunkBytesDefault);
+                                       uint32_t chunk_bytes = kChunkBytesDefault, const std::optional<EncryptionBlock>& encryption = {});
 // The header region: exactly data_offset bytes.
 std::string EncodeHeaderRegion(const ContainerHeader& header);
 // DATA_LOSS for anything but the bytes EncodeHeaderRegion would give for some valid header of a file of `file_bytes`.
@@ -54,31 +62,34 @@ struct ContainerFile {
   std::string header_sha256;  // hex, over the header region; through the chunk digests it speaks for the whole file
 };
 
-// Writes and fdatasyncs. On an error the file may exist in part.
+// Writes and fdatasyncs, encrypted when there is a data key. On an error the file may exist in part.
 absl::StatusOr<ContainerFile> WriteContainer(Io* io, const std::string& path, int rank, int world_size, int64_t step, const std::vector<TensorView>& tensors,
-                                             uint32_t chunk_bytes = kChunkBytesDefault);
+                                             uint32_t chunk_bytes = kChunkBytesDefault, const SecretKey* data_key = nullptr);
 
 class ContainerReader {
  public:
-  // Reads and checks the header. DATA_LOSS when it is damaged; `expected`, when given, must match.
-  static absl::StatusOr<ContainerReader> Open(Io* io, const std::string& path, const ContainerFile* expected = nullptr);
+  // Reads and checks the header. DATA_LOSS when it is damaged, or not encrypted under the data key that is given; `expected`, when given, must match.
+  static absl::StatusOr<ContainerReader> Open(Io* io, const std::string& path, const ContainerFile* expected = nullptr, const SecretKey* data_key = nullptr);
 
   const ContainerHeader& header() const { return header_; }
   // What Open found: with `expected` given, the same.
   const ContainerFile& identity() const { return identity_; }
-  // Reads one tensor's bytes into `out` (entry.byte_length bytes), checking every chunk.
+  // Reads one tensor's bytes into `out` (entry.byte_length bytes), checking every chunk. UNAUTHENTICATED: encrypted, and opened without a key.
   absl::Status ReadTensor(const TensorEntry& entry, void* out) const;
-  // Checks every byte of the file: all chunks and the zero padding between segments.
+  // Checks every byte of the file: all chunks and the zero padding between segments. With a key every chunk is authenticated too; without
+  // one the digests still tell every accident.
   absl::Status VerifyAll() const;
 
  private:
   ContainerReader() = default;
-  absl::Status CheckChunk(const TensorEntry& entry, size_t chunk, const char* data, size_t bytes) const;
+  // Of one chunk as it was read: the digest, and with a key what it stands for, in place.
+  absl::Status CheckChunk(const TensorEntry& entry, size_t chunk, char* data, size_t bytes) const;
 
   std::string path_;
   std::unique_ptr<File> file_;
   ContainerHeader header_;
   ContainerFile identity_;
+  std::optional<ChunkCipher> cipher_;
 };
 
 }  // namespace spillway::checkpoint

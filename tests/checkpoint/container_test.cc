@@ -117,11 +117,11 @@ TEST_F(ContainerTest, SaysWhyALaterVersionCannotBeRead) {
   const SampleState state = SampleState::Of(1);
   ASSERT_OK(WriteContainer(RealIo(), Path(), 0, 1, 1, state.Views()).status());
   ASSERT_OK_AND_ASSIGN(std::string bytes, ReadFile(Path()));
-  bytes[8] = 2;
+  bytes[8] = 3;
   const uint64_t digest = Xxh3Short(bytes.data(), 56);
   std::memcpy(bytes.data() + 56, &digest, 8);
   ASSERT_OK(WriteFileAtomically(Path(), bytes));
-  EXPECT_THAT(ContainerReader::Open(RealIo(), Path()).status(), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("version 2")));
+  EXPECT_THAT(ContainerReader::Open(RealIo(), Path()).status(), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("version 3")));
 }
 
 // Digests stop accidents; here they are made to match, so that the checks behind them must hold alone. Nothing may crash or over-read.

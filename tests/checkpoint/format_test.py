@@ -38,7 +38,7 @@ class Document:
         self.tensor = rows[each + 1:]
         self.dtypes = {int(code): name.split()[0] for code, name in re.findall(r"\| (\d+) \| ([a-z]\w+(?: \([^)]*\))?) (?=\|)", body)}
         self.segment_multiple = int(re.search(r"zeros up to a multiple of (\d+)", container).group(1))
-        self.manifest_keys = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`[^|]*`) \|", text[text.index("## MANIFEST"):], re.M))))
+        self.manifest_keys = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`[^|]*`) \|", text[text.index("## MANIFEST"):text.index("## Encryption")], re.M))))
 
 
 class Reader:
