@@ -1,7 +1,5 @@
 #include "client/local_home.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "base/files.h"
 #include "base/ids.h"
+#include "base/process_lock.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "client/connection.h"
@@ -108,14 +107,6 @@ std::vector<std::string> LocalNodes(const HomePaths& paths) {
   return nodes;
 }
 
-absl::StatusOr<int> LockHome(const HomePaths& paths) {
-  const int fd = open(paths.lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return ErrnoStatus(errno, absl::StrCat("cannot open ", paths.lock));
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
-  const int error = errno;
-  close(fd);
-  if (error == EWOULDBLOCK) return absl::FailedPreconditionError(absl::StrCat("another `spillway up` or `down` works on ", paths.home));
-  return ErrnoStatus(error, absl::StrCat("cannot lock ", paths.lock));
-}
+absl::StatusOr<int> LockHome(const HomePaths& paths) { return LockFile(paths.lock, absl::StrCat("another `spillway up` or `down` works on ", paths.home)); }
 
 }  // namespace spillway::client

@@ -1,9 +1,7 @@
 #include "playground/host.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +15,7 @@
 #include "base/files.h"
 #include "base/ids.h"
 #include "base/log.h"
+#include "base/process_lock.h"
 #include "base/status_macros.h"
 
 namespace spillway::playground {
@@ -28,15 +27,6 @@ constexpr int64_t kNoteAliveEveryMs = 1'000;
 constexpr int64_t kCutConsolesEveryMs = 30'000;
 constexpr int64_t kUtcDriftMs = 50;
 
-absl::StatusOr<int> LockHome(const std::string& home) {
-  const std::string path = JoinPath(home, "playground.lock");
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return ErrnoStatus(errno, absl::StrCat("open ", path));
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
-  close(fd);
-  return absl::FailedPreconditionError(absl::StrCat("another playground is running in ", home));
-}
-
 }  // namespace
 
 std::string BootId() {
@@ -47,7 +37,7 @@ std::string BootId() {
 
 absl::StatusOr<std::unique_ptr<Host>> Host::Open(Options options, Clock* clock, MachineRunner* runner) {
   RETURN_IF_ERROR(MakeDirectories(options.home, 0700));
-  ASSIGN_OR_RETURN(const int lock_fd, LockHome(options.home));
+  ASSIGN_OR_RETURN(const int lock_fd, LockFile(JoinPath(options.home, "playground.lock"), absl::StrCat("another playground is running in ", options.home)));
   RETURN_IF_ERROR(runner->Prepare());
   Cloud cloud(options.config);
   ASSIGN_OR_RETURN(Ledger ledger, Ledger::Open(JoinPath(options.home, "ledger.jsonl"), &cloud));

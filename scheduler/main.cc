@@ -1,11 +1,8 @@
 // spillwayd: the scheduler. Wiring only: reads like a parts list.
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstring>
 #include <future>
 #include <iostream>
@@ -19,6 +16,7 @@
 #include "base/ids.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/process_lock.h"
 #include "base/status_macros.h"
 #include "base/subprocess.h"
 #include "scheduler/auth/token.h"
@@ -56,18 +54,6 @@ Examples:
 
 LogLevel LevelNamed(const std::string& name) {
   return name == "debug" ? LogLevel::kDebug : name == "warning" ? LogLevel::kWarning : name == "error" ? LogLevel::kError : LogLevel::kInfo;
-}
-
-// One scheduler a home.
-absl::StatusOr<int> LockHome(const std::string& home) {
-  const std::string path = JoinPath(home, "run/spillwayd.lock");
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return ErrnoStatus(errno, path);
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    close(fd);
-    return absl::AlreadyExistsError(absl::StrCat("another spillwayd runs in ", home));
-  }
-  return fd;  // stays open as long as the process lives
 }
 
 std::string WithPort(const std::string& address, int port) { return absl::StrCat(address.substr(0, address.rfind(':') + 1), port); }
@@ -116,7 +102,7 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
   const std::string& home = settings.home;
   for (const char* folder : {"", "run", "data", "tokens"}) RETURN_IF_ERROR(MakeDirectories(JoinPath(home, folder), 0700));
   for (const char* folder : {"checkpoints", "logs"}) RETURN_IF_ERROR(MakeDirectories(JoinPath(settings.store_path, folder), 0700));
-  RETURN_IF_ERROR(LockHome(home).status());
+  RETURN_IF_ERROR(LockFile(JoinPath(home, "run/spillwayd.lock"), absl::StrCat("another spillwayd runs in ", home)).status());  // one a home
   const int worker_port_before = PortBefore(home, "worker"), user_port_before = PortBefore(home, "user");
   ForgetEarlierLife(home);
   // At once, whoever comes next must find who holds the home, however long the start takes; but never beside an earlier life's ports.

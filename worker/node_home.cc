@@ -1,8 +1,5 @@
 #include "worker/node_home.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <utility>
@@ -10,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/process_lock.h"
 #include "base/status_macros.h"
 #include "base/subprocess.h"
 #include "base/text.h"
@@ -20,21 +18,12 @@ namespace spillway::worker {
 absl::StatusOr<NodeHome> NodeHome::Open(const std::string& path) {
   RETURN_IF_ERROR(MakeDirectories(path, 0700));
   RETURN_IF_ERROR(MakeDirectories(JoinPath(path, "attempts"), 0700));
-  const std::string lock = JoinPath(path, "worker.lock"), pid_file = JoinPath(path, "worker.pid");
-  const int fd = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return ErrnoStatus(errno, absl::StrCat("cannot open ", lock));
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    const int error = errno;
-    close(fd);
-    if (error != EWOULDBLOCK) return ErrnoStatus(error, absl::StrCat("cannot lock ", lock));
-    const auto owner = ReadFile(pid_file, 100);
-    return absl::FailedPreconditionError(
-        absl::StrCat("another worker has ", path, owner.ok() ? absl::StrCat(" (process ", owner->substr(0, owner->find(' ')), ")") : ""));
-  }
+  const std::string pid_file = JoinPath(path, "worker.pid");
+  ASSIGN_OR_RETURN(const int fd, LockFile(JoinPath(path, "worker.lock"), absl::StrCat("another worker has ", path)));
   NodeHome home(path, fd);
   ASSIGN_OR_RETURN(const int64_t start_ticks, ProcessStartTicks(getpid()));
   const absl::Status named = WriteFileAtomically(pid_file, absl::StrCat(getpid(), " ", start_ticks, "\n"), 0644);
-  // The file only names the owner of the lock; a full disk must not keep a node from its running jobs. The one before is named no more.
+  // The file only names the worker; a full disk must not keep a node from its running jobs. The one before is named no more.
   if (absl::IsResourceExhausted(named)) {
     LOG(WARNING) << named.message();
     unlink(pid_file.c_str());

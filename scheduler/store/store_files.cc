@@ -1,7 +1,6 @@
 #include "scheduler/store/store_files.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/files.h"
+#include "base/process_lock.h"
 #include "base/status_macros.h"
 
 namespace spillway::store {
@@ -58,20 +58,8 @@ StoreFiles& StoreFiles::operator=(StoreFiles&& other) noexcept {
 absl::StatusOr<StoreFiles> StoreFiles::Take(const std::string& database_path, int64_t ballast_bytes) {
   RETURN_IF_ERROR(RefuseNetworkFileSystem(FolderOf(database_path)));
   StoreFiles files;
-  const std::string lock_path = database_path + ".lock";
-  // The lock file stays behind: unlinking it would let two processes lock two files of one name. The kernel drops the lock with the process.
-  files.lock_fd_ = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (files.lock_fd_ < 0) return ErrnoStatus(errno, lock_path);
-  if (flock(files.lock_fd_, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return ErrnoStatus(errno, lock_path);
-    char owner[32] = "";
-    const ssize_t n = pread(files.lock_fd_, owner, sizeof(owner) - 1, 0);
-    return absl::FailedPreconditionError(absl::StrCat("database ", database_path, " is in use by another process",
-                                                      n > 0 ? absl::StrCat(" (pid ", owner, ")") : "", ": one scheduler a database"));
-  }
-  const std::string pid = absl::StrCat(getpid());
-  // The pid only makes the message above better: a disk too full for it does not matter.
-  if (ftruncate(files.lock_fd_, 0) != 0 || pwrite(files.lock_fd_, pid.data(), pid.size(), 0) < 0) errno = 0;
+  const std::string taken = absl::StrCat("database ", database_path, " is in use: one scheduler a database");
+  ASSIGN_OR_RETURN(files.lock_fd_, LockFile(database_path + ".lock", taken));
 
   // What it holds (environments, names) is not for everybody's eyes. SQLite gives its log the same mode.
   const int database_fd = open(database_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);

@@ -63,7 +63,8 @@ TEST(SqliteStoreTest, AChargeIsNeverWrittenTwice) {
 TEST(SqliteStoreTest, ASecondOwnerIsRefused) {
   TemporaryFolder folder;
   ASSERT_OK_AND_ASSIGN(auto store, SqliteStore::Open(At(folder.File("db"))));
-  EXPECT_THAT(SqliteStore::Open(At(folder.File("db"))), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("in use by another process (pid ")));
+  EXPECT_THAT(SqliteStore::Open(At(folder.File("db"))),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is in use: one scheduler a database (process ")));
   store.reset();
   EXPECT_OK(SqliteStore::Open(At(folder.File("db"))));
 }
