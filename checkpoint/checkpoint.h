@@ -7,6 +7,9 @@
 //   auto writer = Writer::Open(*options);
 //   auto saved = writer->Save(step, tensors, {{"lr", "0.001"}}); // then tell the scheduler: run_env.h, Reporter::Checkpoint
 //
+// With a key (WriterOptions::key, `key` of what reads) checkpoints are encrypted, AES-256-GCM, and authenticated when they are read. Everything
+// that is wrong with a key is UNAUTHENTICATED, and nothing falls back from that. Verify, ScanAttempt and ListCommitted need none.
+//
 // A checkpoint is a directory step-<n> with one container a process and a MANIFEST (docs/reference/checkpoint-format.md). Nothing here
 // deletes a committed checkpoint unless WriterOptions::retention says so. Not thread-safe. A directory has one writer at a time (or one group of processes that save together):
 // whoever opens it last with the highest attempt number; the one before is refused from then on (ownership.h).
@@ -21,8 +24,10 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "checkpoint/container.h"
+#include "checkpoint/crypto.h"
 #include "checkpoint/group.h"
 #include "checkpoint/io.h"
+#include "checkpoint/key_file.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/ownership.h"
@@ -52,13 +57,15 @@ struct WriterOptions {
   int64_t peers_wait_ms = 10 * 60'000;  // how long a process waits for the others of a joint save
   // Outside Spillway: which checkpoints to keep; after each commit the others go. nullopt: all stay. FAILED_PRECONDITION in Spillway's layout.
   std::optional<RetentionPolicy> retention;
+  // The user's key: checkpoints are encrypted under a data key of this writer's own, which KEY holds wrapped. All processes of a group have it.
+  std::optional<SecretKey> key;
   uint32_t chunk_bytes = kChunkBytesDefault;
   bool read_back = true;                     // verify every byte of a container before it may be committed
   Io* io = nullptr;                          // RealIo()
   Clock* clock = nullptr;                    // RealClock
   std::function<void(int64_t ms)> sleep_ms;  // between two looks at what the others wrote; default: usleep
 
-  // From the SPILLWAY_ variables; FAILED_PRECONDITION when SPILLWAY_CHECKPOINT_DIR is not set. `parent` is taken from
+  // From the SPILLWAY_ variables, the key too (key_source.h); FAILED_PRECONDITION when SPILLWAY_CHECKPOINT_DIR is not set. `parent` is taken from
   // SPILLWAY_RESUME_FROM: overwrite it when RestoreNewest had to fall back. rank and world_size are the launcher's to say.
   static absl::StatusOr<WriterOptions> FromEnvironment();
 };
@@ -94,6 +101,9 @@ class Writer {
   absl::StatusOr<CommittedCheckpoint> Coordinate(const Group::Call& call, const std::vector<TensorView>& tensors, const Metadata& metadata);
   absl::StatusOr<CommittedCheckpoint> TakePart(int64_t step, const std::vector<TensorView>& tensors);
   absl::StatusOr<ManifestFile> WriteOwnContainer(const std::string& stage, int64_t step, const std::vector<TensorView>& tensors);
+  absl::Status TakeDataKey(const Group::Call& call, const std::string& stage);
+  absl::Status CheckNotTakenOver(const Group::Call& call);
+  const SecretKey* data_key() const { return data_key_ ? &*data_key_ : nullptr; }
   absl::StatusOr<std::vector<ManifestFile>> Gather(const Group::Call& call, ManifestFile own);
   absl::Status CheckContainers(const std::string& stage, int64_t step, const std::vector<ManifestFile>& files);
   absl::StatusOr<CommittedCheckpoint> AwaitCommit(const Group::Call& call, const ManifestFile& own, int64_t deadline_ms);
@@ -107,6 +117,9 @@ class Writer {
   std::optional<Ownership> ownership_;  // rank 0's
   Group group_;
   int64_t saves_ = 0;  // rank 0's
+  // Rank 0's from the beginning, with the file that tells the others; another rank's is what it last found.
+  std::optional<SecretKey> data_key_;
+  KeyFile key_file_;
   Standing standing_;
 };
 
@@ -129,8 +142,9 @@ absl::StatusOr<std::vector<StepEntry>> ListCommitted(const std::string& attempt_
 absl::StatusOr<Manifest> ReadManifest(const std::string& path, std::string* sha256 = nullptr, Io* io = RealIo());
 
 // The checkpoint's identity when it is good to this level. DATA_LOSS: damaged. NOT_FOUND: not there. FAILED_PRECONDITION: of another job
-// than `job_uid` (when that is given).
-absl::StatusOr<CommittedCheckpoint> Verify(const std::string& path, VerifyLevel level, const std::string& job_uid = "", Io* io = RealIo());
+// than `job_uid` (when that is given). With the user's key an encrypted one is authenticated too, and a plain one UNAUTHENTICATED.
+absl::StatusOr<CommittedCheckpoint> Verify(const std::string& path, VerifyLevel level, const std::string& job_uid = "", Io* io = RealIo(),
+                                           const SecretKey* key = nullptr);
 
 struct StoredTensor {
   std::string name;
@@ -141,14 +155,16 @@ struct StoredTensor {
 // One checkpoint, opened: the manifest and the headers of all containers are read and checked.
 class Reader {
  public:
-  // DATA_LOSS: damaged. NOT_FOUND: not there.
-  static absl::StatusOr<Reader> Open(const std::string& path, Io* io = RealIo());
+  // DATA_LOSS: damaged. NOT_FOUND: not there. UNAUTHENTICATED: encrypted, and there is no key or another one; or plain, and there is one.
+  static absl::StatusOr<Reader> Open(const std::string& path, Io* io = RealIo(), const SecretKey* key = nullptr);
+  // Without a key, to look at it: an encrypted one shows names and shapes, no metadata, and Read refuses.
+  static absl::StatusOr<Reader> OpenLocked(const std::string& path, Io* io = RealIo());
 
   const Manifest& manifest() const { return manifest_; }
   const std::string& manifest_sha256() const { return manifest_sha256_; }
   std::vector<StoredTensor> Tensors() const;  // by name
   // Fills the target from whichever containers hold its parts, checking each chunk that is read. On an error its content is unspecified.
-  // FAILED_PRECONDITION: the tensor is missing, has another dtype or shape, or its slices leave a hole.
+  // FAILED_PRECONDITION: the tensor is missing, has another dtype or shape, or its slices leave a hole. UNAUTHENTICATED: opened locked.
   absl::Status Read(const TensorTarget& target) const;
 
  private:
@@ -156,6 +172,7 @@ class Reader {
   struct Source {
     size_t container = 0, entry = 0;
   };
+  static absl::StatusOr<Reader> OpenWith(const std::string& path, Io* io, const SecretKey* key, bool locked);
   const TensorEntry& EntryOf(const Source& source) const { return containers_[source.container].header().tensors[source.entry]; }
 
   Manifest manifest_;
@@ -166,7 +183,7 @@ class Reader {
 
 // Fills every target, from whichever containers hold its parts, checking each chunk that is read. On an error the targets' content is
 // unspecified. FAILED_PRECONDITION: a tensor is missing, or has another dtype or shape.
-absl::StatusOr<Manifest> Restore(const std::string& path, const std::vector<TensorTarget>& targets, Io* io = RealIo());
+absl::StatusOr<Manifest> Restore(const std::string& path, const std::vector<TensorTarget>& targets, Io* io = RealIo(), const SecretKey* key = nullptr);
 
 struct SkippedCheckpoint {
   std::string path;
@@ -181,9 +198,10 @@ struct Restored {
 
 // Restores `resume_from` (a step directory, or an attempt directory for its newest), and where that fails the earlier steps of the same
 // attempt, then the attempt's parent and the steps before it, and so on. NOT_FOUND: there is nothing to restore. DATA_LOSS: everything
-// there is damaged. FAILED_PRECONDITION: a good checkpoint does not fit the targets or job_uid. Any other code: the disk may recover.
+// there is damaged. FAILED_PRECONDITION: a good checkpoint does not fit the targets or job_uid. UNAUTHENTICATED: the key (Reader::Open).
+// Any other code: the disk may recover.
 absl::StatusOr<Restored> RestoreNewest(const std::string& resume_from, const std::vector<TensorTarget>& targets, const std::string& job_uid = "",
-                                       Io* io = RealIo());
+                                       Io* io = RealIo(), const SecretKey* key = nullptr);
 
 struct Opened {
   CommittedCheckpoint checkpoint;
@@ -193,7 +211,10 @@ struct Opened {
 
 // The same for a program that learns from the checkpoint what there is to restore: every byte is verified before it is handed out, so
 // everything is read twice. The same errors, but for targets.
-absl::StatusOr<Opened> OpenNewest(const std::string& resume_from, const std::string& job_uid = "", Io* io = RealIo());
+absl::StatusOr<Opened> OpenNewest(const std::string& resume_from, const std::string& job_uid = "", Io* io = RealIo(), const SecretKey* key = nullptr);
+
+// The same without a key and with all headers checked: to look at it.
+absl::StatusOr<Opened> OpenNewestLocked(const std::string& resume_from, const std::string& job_uid = "", Io* io = RealIo());
 
 struct ScanOptions {
   VerifyLevel level = VerifyLevel::kFull;

@@ -18,6 +18,7 @@ inline constexpr int kRankDigits = 5;
 inline constexpr int kWorldSizeMax = 99'999;
 
 inline constexpr char kManifestName[] = "MANIFEST";
+inline constexpr char kKeyFileName[] = "KEY";               // in an encrypted checkpoint: key_file.h
 inline constexpr char kLatestName[] = "LATEST";             // a hint for people and scripts; nothing here trusts it
 inline constexpr char kAttemptFileName[] = "ATTEMPT";       // whose directory it is: ownership.h
 inline constexpr char kAttemptDraftPrefix[] = ".attempt-";  // + owner id: an ATTEMPT that is being written

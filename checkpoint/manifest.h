@@ -1,5 +1,7 @@
 // MANIFEST: the small JSON file, written last, that makes a directory a checkpoint. It names every container with its size and digest
-// and carries a SHA-256 over itself. Owns that text form, strictly: whatever this code would not have written is refused.
+// and carries a SHA-256 over itself. That of an encrypted checkpoint keeps its metadata sealed under the data key, with everything else it says
+// as associated data: one seal that authenticates all of it, and through the containers' digests all names, shapes and tags.
+// Owns that text form, strictly: whatever this code would not have written is refused.
 #pragma once
 
 #include <map>
@@ -9,11 +11,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "checkpoint/crypto.h"
 
 namespace spillway::checkpoint {
 
 inline constexpr char kLibraryVersion[] = "0.1.0";
-inline constexpr int kManifestVersion = 1;
+inline constexpr int kManifestVersion = 1;           // plain
+inline constexpr int kManifestVersionEncrypted = 2;  // with `encryption`
 
 // A checkpoint of the same task, independent of where it lies.
 struct CheckpointRef {
@@ -31,6 +35,14 @@ struct ManifestFile {
   bool operator==(const ManifestFile&) const = default;
 };
 
+struct ManifestEncryption {
+  std::string data_key_id;
+  Salt salt{};
+  Commitment commitment{};
+  std::string sealed_metadata;  // ciphertext and tag
+  bool operator==(const ManifestEncryption&) const = default;
+};
+
 struct Manifest {
   std::string job_uid;  // "" outside Spillway
   int64_t attempt = 1;
@@ -40,7 +52,8 @@ struct Manifest {
   std::vector<ManifestFile> files;  // one a rank, in order
   std::string library_version = kLibraryVersion;
   std::string created;  // RFC 3339, UTC; for people
-  Metadata metadata;
+  Metadata metadata;    // of an encrypted one: empty until OpenMetadata
+  std::optional<ManifestEncryption> encryption;
   bool operator==(const Manifest&) const = default;
 
   int64_t Bytes() const;  // of all containers
@@ -55,5 +68,10 @@ struct EncodedManifest {
 absl::StatusOr<EncodedManifest> EncodeManifest(const Manifest& manifest);
 // DATA_LOSS when the digest does not match or the content is not a manifest; UNIMPLEMENTED for a later version.
 absl::StatusOr<Manifest> DecodeManifest(absl::string_view text, std::string* sha256 = nullptr);
+
+// Seals metadata and all else under the data key: the last thing done to a manifest before it is encoded.
+absl::Status SealMetadata(Manifest* manifest, const SecretKey& data_key);
+// Authenticates an encrypted manifest and fills in its metadata. DATA_LOSS: it was altered, or is of another data key.
+absl::Status OpenMetadata(Manifest* manifest, const SecretKey& data_key);
 
 }  // namespace spillway::checkpoint

@@ -27,15 +27,18 @@ absl::Status CheckPlace(const std::string& path, const Manifest& manifest) {
 }
 
 // A file that its manifest names and that is not there is damage, not absence.
-absl::StatusOr<ContainerReader> OpenContainer(Io* io, const std::string& path, const Manifest& manifest, size_t rank) {
+absl::StatusOr<ContainerReader> OpenContainer(Io* io, const std::string& path, const Manifest& manifest, size_t rank, const SecretKey* data_key) {
   const ManifestFile& file = manifest.files[rank];
   const ContainerFile expected{file.bytes, file.header_sha256};
-  auto reader = ContainerReader::Open(io, JoinPath(path, file.name), &expected);
+  auto reader = ContainerReader::Open(io, JoinPath(path, file.name), &expected, data_key);
   if (absl::IsNotFound(reader.status())) return absl::DataLossError(reader.status().message());
   if (!reader.ok()) return reader.status();
   const ContainerHeader& header = reader->header();
   if (header.rank != static_cast<int>(rank) || header.world_size != manifest.world_size || header.step != manifest.step) {
     return absl::DataLossError(absl::StrCat(JoinPath(path, file.name), " is of rank ", header.rank, " of ", header.world_size, ", step ", header.step));
+  }
+  if (header.encryption.has_value() != manifest.encryption.has_value()) {
+    return absl::DataLossError(absl::StrCat(JoinPath(path, file.name), header.encryption ? " is encrypted" : " is not encrypted", ", unlike its manifest"));
   }
   return reader;
 }
@@ -92,7 +95,7 @@ class FallBack {
 };
 
 bool FallingBackHelps(const absl::Status& status) {
-  return !absl::IsFailedPrecondition(status) && !absl::IsInvalidArgument(status) && !absl::IsUnimplemented(status);
+  return !absl::IsUnauthenticated(status) && !absl::IsFailedPrecondition(status) && !absl::IsInvalidArgument(status) && !absl::IsUnimplemented(status);
 }
 
 absl::Status NothingRestored(const std::string& resume_from, const std::vector<SkippedCheckpoint>& skipped) {
@@ -111,7 +114,7 @@ absl::Status NothingRestored(const std::string& resume_from, const std::vector<S
 }
 
 // Finds the newest checkpoint that is good to this level and that `use` makes something of; `found` gets it and what was skipped.
-absl::Status UseNewest(const std::string& resume_from, const std::string& job_uid, VerifyLevel level, Io* io, Restored* found,
+absl::Status UseNewest(const std::string& resume_from, const std::string& job_uid, VerifyLevel level, Io* io, const SecretKey* key, Restored* found,
                        const std::function<absl::Status(const std::string& path)>& use) {
   auto step = ParseStepName(NameOf(resume_from));
   FallBack fall_back(step.ok() ? ParentOf(resume_from) : resume_from, step.ok() ? *step : kStepMax, io);
@@ -123,7 +126,7 @@ absl::Status UseNewest(const std::string& resume_from, const std::string& job_ui
   do {
     ASSIGN_OR_RETURN(const std::vector<StepEntry> steps, fall_back.Steps());
     for (const StepEntry& entry : steps) {
-      auto verified = Verify(entry.path, level, job_uid, io);
+      auto verified = Verify(entry.path, level, job_uid, io, key);
       absl::Status why = verified.status();
       if (why.ok()) why = use(entry.path);
       if (why.ok()) {
@@ -162,9 +165,9 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& path, std::string* sha2
   return manifest;
 }
 
-absl::StatusOr<CommittedCheckpoint> Verify(const std::string& path, VerifyLevel level, const std::string& job_uid, Io* io) {
+absl::StatusOr<CommittedCheckpoint> Verify(const std::string& path, VerifyLevel level, const std::string& job_uid, Io* io, const SecretKey* key) {
   CommittedCheckpoint checkpoint{.path = path};
-  ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(path, &checkpoint.manifest_sha256, io));
+  ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(path, &checkpoint.manifest_sha256, io));
   RETURN_IF_ERROR(CheckPlace(path, manifest));
   if (!job_uid.empty() && manifest.job_uid != job_uid) {
     return absl::FailedPreconditionError(absl::StrCat(path, " is of job ", Printable(manifest.job_uid), ", not of ", job_uid));
@@ -172,20 +175,33 @@ absl::StatusOr<CommittedCheckpoint> Verify(const std::string& path, VerifyLevel 
   checkpoint.attempt = manifest.attempt;
   checkpoint.step = manifest.step;
   checkpoint.bytes = manifest.Bytes();
+  std::optional<SecretKey> data_key;
+  if (key != nullptr) {
+    ASSIGN_OR_RETURN(data_key, Unlock(io, path, key, &manifest));
+  }
   if (level == VerifyLevel::kManifest) return checkpoint;
+  if (key == nullptr) RETURN_IF_ERROR(CheckKeyFile(io, path, manifest));
   for (size_t rank = 0; rank < manifest.files.size(); ++rank) {
-    ASSIGN_OR_RETURN(const ContainerReader reader, OpenContainer(io, path, manifest, rank));
+    ASSIGN_OR_RETURN(const ContainerReader reader, OpenContainer(io, path, manifest, rank, data_key ? &*data_key : nullptr));
     if (level == VerifyLevel::kFull) RETURN_IF_ERROR(reader.VerifyAll());
   }
   return checkpoint;
 }
 
-absl::StatusOr<Reader> Reader::Open(const std::string& path, Io* io) {
+absl::StatusOr<Reader> Reader::Open(const std::string& path, Io* io, const SecretKey* key) { return OpenWith(path, io, key, /*locked=*/false); }
+
+absl::StatusOr<Reader> Reader::OpenLocked(const std::string& path, Io* io) { return OpenWith(path, io, nullptr, /*locked=*/true); }
+
+absl::StatusOr<Reader> Reader::OpenWith(const std::string& path, Io* io, const SecretKey* key, bool locked) {
   Reader reader;
   ASSIGN_OR_RETURN(reader.manifest_, ReadManifest(path, &reader.manifest_sha256_, io));
   RETURN_IF_ERROR(CheckPlace(path, reader.manifest_));
+  std::optional<SecretKey> data_key;
+  if (!locked) {
+    ASSIGN_OR_RETURN(data_key, Unlock(io, path, key, &reader.manifest_));
+  }
   for (size_t rank = 0; rank < reader.manifest_.files.size(); ++rank) {
-    ASSIGN_OR_RETURN(ContainerReader container, OpenContainer(io, path, reader.manifest_, rank));
+    ASSIGN_OR_RETURN(ContainerReader container, OpenContainer(io, path, reader.manifest_, rank, data_key ? &*data_key : nullptr));
     const std::vector<TensorEntry>& entries = container.header().tensors;
     for (size_t i = 0; i < entries.size(); ++i) reader.sources_[entries[i].name].push_back({rank, i});
     reader.containers_.push_back(std::move(container));
@@ -237,29 +253,43 @@ absl::Status Reader::Read(const TensorTarget& target) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Manifest> Restore(const std::string& path, const std::vector<TensorTarget>& targets, Io* io) {
-  ASSIGN_OR_RETURN(const Reader reader, Reader::Open(path, io));
+absl::StatusOr<Manifest> Restore(const std::string& path, const std::vector<TensorTarget>& targets, Io* io, const SecretKey* key) {
+  ASSIGN_OR_RETURN(const Reader reader, Reader::Open(path, io, key));
   for (const TensorTarget& target : targets) RETURN_IF_ERROR(reader.Read(target));
   return reader.manifest();
 }
 
-absl::StatusOr<Restored> RestoreNewest(const std::string& resume_from, const std::vector<TensorTarget>& targets, const std::string& job_uid, Io* io) {
+absl::StatusOr<Restored> RestoreNewest(const std::string& resume_from, const std::vector<TensorTarget>& targets, const std::string& job_uid, Io* io,
+                                       const SecretKey* key) {
   Restored restored;
-  RETURN_IF_ERROR(UseNewest(resume_from, job_uid, VerifyLevel::kHeaders, io, &restored, [&](const std::string& path) -> absl::Status {
-    ASSIGN_OR_RETURN(restored.manifest, Restore(path, targets, io));
+  RETURN_IF_ERROR(UseNewest(resume_from, job_uid, VerifyLevel::kHeaders, io, key, &restored, [&](const std::string& path) -> absl::Status {
+    ASSIGN_OR_RETURN(restored.manifest, Restore(path, targets, io, key));
     return absl::OkStatus();
   }));
   return restored;
 }
 
-absl::StatusOr<Opened> OpenNewest(const std::string& resume_from, const std::string& job_uid, Io* io) {
+namespace {
+
+absl::StatusOr<Opened> OpenNewestWith(const std::string& resume_from, const std::string& job_uid, VerifyLevel level, Io* io, const SecretKey* key,
+                                      const std::function<absl::StatusOr<Reader>(const std::string& path)>& open) {
   Restored found;
   std::optional<Reader> reader;
-  RETURN_IF_ERROR(UseNewest(resume_from, job_uid, VerifyLevel::kFull, io, &found, [&](const std::string& path) -> absl::Status {
-    ASSIGN_OR_RETURN(reader, Reader::Open(path, io));
+  RETURN_IF_ERROR(UseNewest(resume_from, job_uid, level, io, key, &found, [&](const std::string& path) -> absl::Status {
+    ASSIGN_OR_RETURN(reader, open(path));
     return absl::OkStatus();
   }));
   return Opened{std::move(found.checkpoint), *std::move(reader), std::move(found.skipped)};
+}
+
+}  // namespace
+
+absl::StatusOr<Opened> OpenNewest(const std::string& resume_from, const std::string& job_uid, Io* io, const SecretKey* key) {
+  return OpenNewestWith(resume_from, job_uid, VerifyLevel::kFull, io, key, [&](const std::string& path) { return Reader::Open(path, io, key); });
+}
+
+absl::StatusOr<Opened> OpenNewestLocked(const std::string& resume_from, const std::string& job_uid, Io* io) {
+  return OpenNewestWith(resume_from, job_uid, VerifyLevel::kHeaders, io, nullptr, [&](const std::string& path) { return Reader::OpenLocked(path, io); });
 }
 
 absl::StatusOr<ScanResult> ScanAttempt(const std::string& attempt_directory, const ScanOptions& options) {

@@ -123,7 +123,10 @@ absl::StatusOr<Pruned> Prune(const std::string& directory, const RetentionPolicy
   ASSIGN_OR_RETURN(const std::vector<StepEntry> steps, ListCommitted(directory, io));
   for (const StepEntry& entry : steps) {
     const auto good = Verify(entry.path, VerifyLevel::kHeaders, "", io);
-    const auto manifest = good.ok() ? ReadManifest(entry.path, nullptr, io) : good.status();
+    auto manifest = good.ok() ? ReadManifest(entry.path, nullptr, io) : good.status();
+    if (manifest.ok() && manifest->encryption && policy.keep_best > 0) {
+      if (const absl::Status opened = Unlock(io, entry.path, options.key, &*manifest).status(); !opened.ok()) manifest = opened;
+    }
     if (absl::IsDataLoss(manifest.status()) || absl::IsNotFound(manifest.status())) {
       pruned.damaged.push_back(entry.path);
       continue;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "checkpoint/crypto.h"
 #include "checkpoint/io.h"
 #include "checkpoint/manifest.h"
 
@@ -39,6 +40,8 @@ struct PruneOptions {
   bool dry_run = false;  // choose, and touch nothing
   // The writer on whose behalf this happens; "": whoever ATTEMPT names when this begins.
   std::string owner_id;
+  // The user's, for the metric of encrypted checkpoints. Without it keep_best is UNAUTHENTICATED where there is one: nothing is removed.
+  const SecretKey* key = nullptr;
   Io* io = RealIo();
 };
 

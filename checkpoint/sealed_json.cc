@@ -16,7 +16,7 @@ namespace {
 constexpr absl::string_view kOpening = "{\"sha256\":\"";
 constexpr absl::string_view kClosing = "\",\n";
 constexpr size_t kHexBytes = 64;
-constexpr size_t kFirstLineBytes = 11 + kHexBytes + 3;
+static_assert(kSealBytes == 11 + kHexBytes + 3);
 constexpr int kDepthMax = 8;
 constexpr int64_t kSmallBytesMax = 64 << 10;
 
@@ -66,11 +66,11 @@ absl::StatusOr<SealedText> SealJson(const Json& object) {
 }
 
 absl::StatusOr<Json> UnsealJson(absl::string_view what, absl::string_view text, std::string* sha256) {
-  if (text.size() < kFirstLineBytes || !absl::StartsWith(text, kOpening) || text.substr(kOpening.size() + kHexBytes, 3) != kClosing) {
+  if (text.size() < kSealBytes || !absl::StartsWith(text, kOpening) || text.substr(kOpening.size() + kHexBytes, 3) != kClosing) {
     return Damaged(what, "it does not begin with its digest");
   }
   const absl::string_view digest = text.substr(kOpening.size(), kHexBytes);
-  if (HexOf(Sha256Of(text.substr(kFirstLineBytes))) != digest) return Damaged(what, "its digest does not match");
+  if (HexOf(Sha256Of(text.substr(kSealBytes))) != digest) return Damaged(what, "its digest does not match");
   if (TooDeep(text)) return Damaged(what, "nested too deeply");
   Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return Damaged(what, "not JSON");
@@ -131,7 +131,7 @@ void Fields::Fail(absl::string_view what_is_wrong) {
 }
 
 absl::Status Fields::Finish() {
-  if (status_.ok() && object_.size() != asked_) Fail("has keys that version 1 does not know");
+  if (status_.ok() && object_.size() != asked_) Fail("has keys that this version does not know");
   return status_;
 }
 

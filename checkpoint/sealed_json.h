@@ -14,6 +14,8 @@ namespace spillway::checkpoint {
 
 using Json = nlohmann::json;
 
+inline constexpr size_t kSealBytes = 78;  // the first line; the digest is over what comes after it
+
 struct SealedText {
   std::string text;    // the file's content
   std::string sha256;  // hex

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/key_source.h"
 #include "checkpoint/run_env.h"
 
 namespace spillway::checkpoint {
@@ -49,6 +50,7 @@ absl::StatusOr<WriterOptions> WriterOptions::FromEnvironment() {
   options.directory = env.checkpoint_dir;
   options.job_uid = env.job_uid;
   options.attempt = env.attempt;
+  ASSIGN_OR_RETURN(options.key, KeyFromEnvironment());
   auto resumed = ParseStepDirectory(env.resume_from);
   if (resumed.ok()) options.parent = CheckpointRef{resumed->attempt.attempt.number, resumed->step};
   return options;
@@ -94,6 +96,10 @@ absl::StatusOr<Writer> Writer::Open(WriterOptions options) {
   if (writer.options_.rank == 0) {
     const WriterOptions& own = writer.options_;
     ASSIGN_OR_RETURN(writer.ownership_, Ownership::TakeOver(own.io, own.directory, own.attempt, own.parent));
+    if (own.key) {
+      ASSIGN_OR_RETURN(writer.data_key_, SecretKey::Random());
+      ASSIGN_OR_RETURN(writer.key_file_, WrapKey(*writer.data_key_, *own.key));
+    }
   }
   return writer;
 }
@@ -112,7 +118,9 @@ absl::StatusOr<CommittedCheckpoint> Writer::Save(int64_t step, const std::vector
   standing_.failed_saves = 0;
   standing_.committed_step = step;
   if (options_.rank == 0 && options_.retention) {
-    standing_.pruning = Prune(options_.directory, *options_.retention, {.owner_id = ownership_->owner().id, .io = options_.io}).status();
+    standing_.pruning =
+        Prune(options_.directory, *options_.retention, {.owner_id = ownership_->owner().id, .key = options_.key ? &*options_.key : nullptr, .io = options_.io})
+            .status();
   }
   return result;
 }
@@ -141,6 +149,7 @@ absl::StatusOr<CommittedCheckpoint> Writer::Coordinate(const Group::Call& call, 
   }
   RETURN_IF_ERROR(made);
   RETURN_IF_ERROR(ownership_->Confirm());
+  if (data_key_) RETURN_IF_ERROR(WriteKeyFile(options_.io, stage, key_file_));  // before the others look for it
   if (options_.world_size > 1) RETURN_IF_ERROR(group_.Announce(call, {}));
   Manifest manifest;
   ASSIGN_OR_RETURN(ManifestFile own, WriteOwnContainer(stage, call.step, tensors));
@@ -152,6 +161,7 @@ absl::StatusOr<CommittedCheckpoint> Writer::Coordinate(const Group::Call& call, 
   manifest.world_size = options_.world_size;
   manifest.created = FormatUtcMs(options_.clock->NowUtcMs());
   manifest.metadata = metadata;
+  if (data_key_) RETURN_IF_ERROR(SealMetadata(&manifest, *data_key_));
   return Publish(stage, manifest);
 }
 
@@ -159,11 +169,11 @@ absl::StatusOr<ManifestFile> Writer::WriteOwnContainer(const std::string& stage,
   Io* io = options_.io;
   ManifestFile file{.name = RankFileName(options_.rank)};
   const std::string path = JoinPath(stage, file.name);
-  ASSIGN_OR_RETURN(const ContainerFile written, WriteContainer(io, path, options_.rank, options_.world_size, step, tensors, options_.chunk_bytes));
+  ASSIGN_OR_RETURN(const ContainerFile written, WriteContainer(io, path, options_.rank, options_.world_size, step, tensors, options_.chunk_bytes, data_key()));
   file.bytes = written.bytes;
   file.header_sha256 = written.header_sha256;
   if (options_.read_back) {
-    ASSIGN_OR_RETURN(const ContainerReader reader, ContainerReader::Open(io, path, &written));
+    ASSIGN_OR_RETURN(const ContainerReader reader, ContainerReader::Open(io, path, &written, data_key()));
     RETURN_IF_ERROR(reader.VerifyAll());
   }
   return file;
@@ -214,8 +224,11 @@ absl::Status Writer::CheckContainers(const std::string& stage, int64_t step, con
   for (size_t rank = 0; rank < files.size(); ++rank) {
     const ContainerFile expected{files[rank].bytes, files[rank].header_sha256};
     const std::string path = JoinPath(stage, files[rank].name);
-    ASSIGN_OR_RETURN(const ContainerReader reader, ContainerReader::Open(options_.io, path, &expected));
+    ASSIGN_OR_RETURN(const ContainerReader reader, ContainerReader::Open(options_.io, path, &expected, data_key()));
     const ContainerHeader& header = reader.header();
+    if (header.encryption.has_value() != data_key_.has_value()) {
+      return absl::FailedPreconditionError(absl::StrCat(path, header.encryption ? " is encrypted, and rank 0 has no key" : " is not encrypted"));
+    }
     if (header.step != step || header.rank != static_cast<int>(rank) || header.world_size != options_.world_size) {
       return absl::FailedPreconditionError(absl::StrCat(path, " is of step ", header.step, ", rank ", header.rank, " of ", header.world_size));
     }
@@ -235,7 +248,10 @@ absl::StatusOr<CommittedCheckpoint> Writer::TakePart(int64_t step, const std::ve
   absl::StatusOr<CommittedCheckpoint> result = [&]() -> absl::StatusOr<CommittedCheckpoint> {
     if (const auto given_up = group_.GivenUp(*call)) return *given_up;  // late: the stage must not be made again
     RETURN_IF_ERROR(options_.io->MakeDirectory(stage));
-    auto own = WriteOwnContainer(stage, step, tensors);
+    auto own = [&]() -> absl::StatusOr<ManifestFile> {
+      RETURN_IF_ERROR(TakeDataKey(*call, stage));
+      return WriteOwnContainer(stage, step, tensors);
+    }();
     if (own.ok()) {
       if (const absl::Status synced = options_.io->SyncDirectory(stage); !synced.ok()) own = synced;
     }
@@ -247,6 +263,28 @@ absl::StatusOr<CommittedCheckpoint> Writer::TakePart(int64_t step, const std::ve
   // Rank 0 is through with this save, so what is left of it, or was made again by coming late, is this process's own litter.
   if (!result.ok() && group_.GivenUp(*call)) options_.io->RemoveTree(stage).IgnoreError();
   return result;
+}
+
+absl::Status Writer::TakeDataKey(const Group::Call& call, const std::string& stage) {
+  data_key_.reset();
+  const auto file = ReadKeyFile(options_.io, stage);
+  if (absl::IsNotFound(file.status())) {
+    if (!options_.key) return absl::OkStatus();
+    // Or the whole stage is gone, and this is none of the key's business.
+    if (const auto given_up = group_.GivenUp(call)) return *given_up;
+    RETURN_IF_ERROR(CheckNotTakenOver(call));
+    return absl::UnauthenticatedError("this process has a checkpoint key and rank 0 has none: all or none of a group have one");
+  }
+  if (!file.ok()) return file.status();
+  if (!options_.key) return absl::UnauthenticatedError("rank 0 has a checkpoint key and this process has none: all or none of a group have one");
+  ASSIGN_OR_RETURN(data_key_, UnwrapKey(*file, *options_.key));
+  return absl::OkStatus();
+}
+
+absl::Status Writer::CheckNotTakenOver(const Group::Call& call) {
+  const auto owner = ReadOwner(options_.io, options_.directory);
+  if (!owner.ok() || owner->id == call.owner_id) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(options_.directory, " was taken over by attempt ", owner->attempt, " while step ", call.step, " was being saved"));
 }
 
 absl::StatusOr<CommittedCheckpoint> Writer::AwaitCommit(const Group::Call& call, const ManifestFile& own, int64_t deadline_ms) {
@@ -266,10 +304,7 @@ absl::StatusOr<CommittedCheckpoint> Writer::AwaitCommit(const Group::Call& call,
     }
     if (given_up) return *given_up;
     if (!manifest.ok() && !absl::IsNotFound(manifest.status()) && !absl::IsDataLoss(manifest.status())) return manifest.status();
-    const auto owner = ReadOwner(io, options_.directory);
-    if (owner.ok() && owner->id != call.owner_id) {
-      return absl::AbortedError(absl::StrCat(options_.directory, " was taken over by attempt ", owner->attempt, " while step ", call.step, " was being saved"));
-    }
+    RETURN_IF_ERROR(CheckNotTakenOver(call));
     RETURN_IF_ERROR(Pause(deadline_ms, &pause_ms, "rank 0 to commit"));
   }
 }

@@ -1,7 +1,10 @@
 // The promise of Save, tried at every call it makes to the file system: the process ends there, the call fails, the disk is full from
-// there on, the power goes. Afterwards the new checkpoint or the one before it is there, bit for bit, and saving works again.
+// there on, the power goes. Afterwards the new checkpoint or the one before it is there, bit for bit, and saving works again. All of it with
+// plain checkpoints and with encrypted ones.
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "tests/checkpoint/fault_io.h"
@@ -10,22 +13,30 @@
 namespace spillway::checkpoint {
 namespace {
 
-absl::StatusOr<CommittedCheckpoint> SaveStep(Io* io, const std::string& directory, int64_t step) {
-  auto writer = Writer::Open(OptionsFor(directory, 1, io));
+absl::StatusOr<CommittedCheckpoint> SaveStep(Io* io, const std::string& directory, int64_t step, const std::optional<SecretKey>& key = {}) {
+  WriterOptions options = OptionsFor(directory, 1, io);
+  options.key = key;
+  auto writer = Writer::Open(options);
   if (!writer.ok()) return writer.status();
   return writer->Save(step, StateOf(step).Views());
 }
 
-class CrashTest : public ::testing::TestWithParam<bool> {
+class CrashTest : public ::testing::TestWithParam<std::tuple<bool, bool>> {
  protected:
-  // The parameter says whether a checkpoint is there before, or not even the attempt's directory.
-  bool had_one() const { return GetParam(); }
+  // The first parameter says whether a checkpoint is there before, or not even the attempt's directory; the second whether they are encrypted.
+  bool had_one() const { return std::get<0>(GetParam()); }
+  std::optional<SecretKey> key() const { return std::get<1>(GetParam()) ? std::optional<SecretKey>(KeyOf('k')) : std::nullopt; }
+  absl::StatusOr<CommittedCheckpoint> Save(Io* io, const std::string& directory, int64_t step) const { return SaveStep(io, directory, step, key()); }
+  absl::StatusOr<Restored> Newest(const std::string& directory, SampleState* state, Io* io = RealIo()) const {
+    const std::optional<SecretKey> user_key = key();
+    return RestoreNewest(directory, state->Targets(), "", io, user_key ? &*user_key : nullptr);
+  }
 
   // A fresh attempt directory, with step 10 committed where there should be one.
   std::string FreshAttempt(int64_t k) {
     const std::string directory = absl::StrCat(folder_.path(), "/k", k, "/", kCluster, "/5/0/a1");
     if (had_one())
-      MustSave(directory, 10);
+      MustSave(directory, 10, 1, {}, key());
     else
       EXPECT_OK(MakeDirectories(absl::StrCat(folder_.path(), "/k", k)));
     return directory;
@@ -34,7 +45,7 @@ class CrashTest : public ::testing::TestWithParam<bool> {
   // New or previous, bit for bit; never neither, never a mixture. `must` when Save had said OK.
   void CheckNewOrPrevious(const std::string& directory, bool must_be_new) {
     SampleState state;
-    auto restored = RestoreNewest(directory, state.Targets());
+    auto restored = Newest(directory, &state);
     if (!restored.ok()) {
       ASSERT_TRUE(absl::IsNotFound(restored.status())) << restored.status();
       ASSERT_FALSE(had_one());
@@ -50,11 +61,11 @@ class CrashTest : public ::testing::TestWithParam<bool> {
   // What was left behind is in nobody's way.
   void CheckSavingWorksAgain(const std::string& directory) {
     for (int64_t step : {20, 30}) {
-      auto saved = SaveStep(RealIo(), directory, step);
+      auto saved = Save(RealIo(), directory, step);
       EXPECT_TRUE(saved.ok() || (step == 20 && absl::IsAlreadyExists(saved.status()))) << saved.status();
     }
     SampleState state;
-    ASSERT_OK_AND_ASSIGN(const Restored restored, RestoreNewest(directory, state.Targets()));
+    ASSERT_OK_AND_ASSIGN(const Restored restored, Newest(directory, &state));
     EXPECT_EQ(restored.checkpoint.step, 30);
     EXPECT_EQ(state, StateOf(30));
     ASSERT_OK_AND_ASSIGN(const ScanResult scan, ScanAttempt(directory));
@@ -68,7 +79,7 @@ class CrashTest : public ::testing::TestWithParam<bool> {
     for (int64_t k = 1; !untouched && k < kCallsMax; ++k) {
       const std::string directory = FreshAttempt(k);
       FaultIo io(fault, k, error);
-      const auto saved = SaveStep(&io, directory, 20);
+      const auto saved = Save(&io, directory, 20);
       untouched = !io.struck();
       EXPECT_TRUE(saved.ok() || saved.status().code() == error.code()) << saved.status();
       CheckNewOrPrevious(directory, saved.ok());
@@ -93,7 +104,7 @@ TEST_P(CrashTest, TheProcessEndsAtEveryCall) {
     const pid_t child = fork();
     if (child == 0) {
       FaultIo io(FaultIo::Fault::kExit, k);
-      _exit(SaveStep(&io, directory, 20).ok() ? 0 : 1);
+      _exit(Save(&io, directory, 20).ok() ? 0 : 1);
     }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -124,6 +135,7 @@ TEST_P(CrashTest, TheDirectoryIsDeletedAtEveryCall) {
     FaultIo io(FaultIo::Fault::kHook, k);
     io.set_hook([&] { ASSERT_OK(RemoveTree(ParentOf(directory))); });
     WriterOptions options = OptionsFor(directory, 1, &io);
+    options.key = key();
     auto opened = Writer::Open(options);
     if (opened.ok()) {
       const auto saved = opened->Save(20, StateOf(20).Views());
@@ -132,11 +144,13 @@ TEST_P(CrashTest, TheDirectoryIsDeletedAtEveryCall) {
       const auto next = opened->Save(30, StateOf(30).Views());
       EXPECT_TRUE(next.ok()) << next.status();
     } else {
-      ASSERT_OK_AND_ASSIGN(Writer again, Writer::Open(OptionsFor(directory)));
+      WriterOptions again_options = OptionsFor(directory);
+      again_options.key = key();
+      ASSERT_OK_AND_ASSIGN(Writer again, Writer::Open(again_options));
       ASSERT_OK(again.Save(30, StateOf(30).Views()).status());
     }
     SampleState state;
-    ASSERT_OK_AND_ASSIGN(const Restored restored, RestoreNewest(directory, state.Targets()));
+    ASSERT_OK_AND_ASSIGN(const Restored restored, Newest(directory, &state));
     EXPECT_EQ(restored.checkpoint.step, 30);
     EXPECT_EQ(state, StateOf(30));
     ASSERT_FALSE(HasFailure()) << "at call " << k;
@@ -147,13 +161,13 @@ TEST_P(CrashTest, TheDirectoryIsDeletedAtEveryCall) {
 // A read that fails once or for ever never gives wrong bytes: the newest, the one before, or the disk's word.
 TEST_P(CrashTest, EveryReadOfARestoreFails) {
   const std::string directory = FreshAttempt(0);
-  MustSave(directory, 20);
+  MustSave(directory, 20, 1, {}, key());
   for (FaultIo::Fault fault : {FaultIo::Fault::kErrorOnce, FaultIo::Fault::kAllFail}) {
     bool untouched = false;
     for (int64_t k = 1; !untouched && k < kCallsMax; ++k) {
       FaultIo io(fault, k, absl::InternalError("input/output error"));
       SampleState state;
-      const auto restored = RestoreNewest(directory, state.Targets(), "", &io);
+      const auto restored = Newest(directory, &state, &io);
       untouched = !io.struck();
       if (!restored.ok()) {
         EXPECT_EQ(restored.status().code(), absl::StatusCode::kInternal) << restored.status();
@@ -175,7 +189,7 @@ TEST_P(CrashTest, ThePowerGoesAtEveryCall) {
       TemporaryFolder graveyard;
       FaultIo io(FaultIo::Fault::kPowerCut, k);
       io.set_graveyard(graveyard.path());
-      const auto saved = SaveStep(&io, directory, 20);
+      const auto saved = Save(&io, directory, 20);
       untouched = !io.struck();
       io.LosePower(&rng, graveyard.path());
       CheckNewOrPrevious(directory, saved.ok());
@@ -186,7 +200,9 @@ TEST_P(CrashTest, ThePowerGoesAtEveryCall) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, CrashTest, ::testing::Bool(), [](const auto& info) { return info.param ? "WithOneBefore" : "TheFirst"; });
+INSTANTIATE_TEST_SUITE_P(, CrashTest, ::testing::Combine(::testing::Bool(), ::testing::Bool()), [](const auto& info) {
+  return absl::StrCat(std::get<0>(info.param) ? "WithOneBefore" : "TheFirst", std::get<1>(info.param) ? "Encrypted" : "");
+});
 
 // Directories that an earlier process made and could not sync before it was stopped must not take a commit with them.
 TEST(PowerCut, SparesACommitInDirectoriesMadeEarlier) {

@@ -18,11 +18,13 @@ class JointTest : public ::testing::Test {
   std::string Attempt(int64_t n = 1, int64_t k = 0) { return *AttemptDirectory(absl::StrCat(folder_.path(), "/", k), kCluster, {5, 0, n}); }
 
   // Both ranks save `step`; `io` gives each its file system.
-  static std::vector<int> SaveBoth(
+  std::vector<int> SaveBoth(
       const std::string& directory, int64_t step, const std::function<FaultIo(int rank)>& io = [](int) { return FaultIo(); }) {
     return RunTwoInTurns([&](int rank, Turns* turns) -> int {
       FaultIo disk = io(rank);
-      auto writer = Writer::Open(JointOptions(directory, rank, turns, &disk));
+      WriterOptions options = JointOptions(directory, rank, turns, &disk);
+      options.key = key_;
+      auto writer = Writer::Open(options);
       if (!writer.ok()) return kOpenRefused;
       const auto saved = writer->Save(step, HalfOf(StateOf(step), rank));
       if (!saved.ok()) return kRefused;
@@ -30,9 +32,12 @@ class JointTest : public ::testing::Test {
       return disk.struck() ? kSavedAndStruck : kSaved;
     });
   }
-  static void CheckRestores(const std::string& directory, int64_t step) {
+  absl::StatusOr<Restored> Newest(const std::string& directory, SampleState* state) {
+    return RestoreNewest(directory, state->Targets(), "", RealIo(), key_ ? &*key_ : nullptr);
+  }
+  void CheckRestores(const std::string& directory, int64_t step) {
     SampleState state;
-    ASSERT_OK_AND_ASSIGN(const Restored restored, RestoreNewest(directory, state.Targets()));
+    ASSERT_OK_AND_ASSIGN(const Restored restored, Newest(directory, &state));
     EXPECT_EQ(restored.checkpoint.step, step);
     EXPECT_EQ(state, StateOf(step));
     EXPECT_TRUE(restored.skipped.empty());
@@ -50,7 +55,7 @@ class JointTest : public ::testing::Test {
           SaveBoth(directory, 20, [&](int rank) { return rank == struck_rank ? FaultIo(fault, k, absl::UnavailableError("input/output error")) : FaultIo(); });
       untouched = codes[static_cast<size_t>(struck_rank)] == kSaved;
       SampleState state;
-      ASSERT_OK_AND_ASSIGN(const Restored restored, RestoreNewest(directory, state.Targets()));
+      ASSERT_OK_AND_ASSIGN(const Restored restored, Newest(directory, &state));
       const int64_t step = restored.checkpoint.step;
       EXPECT_TRUE(step == 10 || step == 20);
       EXPECT_EQ(state, StateOf(step));
@@ -73,6 +78,24 @@ class JointTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
+  std::optional<SecretKey> key_;  // of both
+};
+
+class EncryptedJointTest : public JointTest {
+ protected:
+  EncryptedJointTest() { key_ = KeyOf('j'); }
+  // What each process hears when their keys are these.
+  std::vector<int> SaveWith(const std::optional<SecretKey>& of_rank_0, const std::optional<SecretKey>& of_rank_1) {
+    return RunTwoInTurns([&](int rank, Turns* turns) -> int {
+      WriterOptions options = JointOptions(Attempt(), rank, turns);
+      options.key = rank == 0 ? of_rank_0 : of_rank_1;
+      auto writer = Writer::Open(options);
+      if (!writer.ok()) return kOpenRefused;
+      const int64_t before_ms = turns->clock.NowSteadyMs();
+      const absl::StatusCode code = writer->Save(20, HalfOf(StateOf(20), rank)).status().code();
+      return turns->clock.NowSteadyMs() != before_ms ? 98 : static_cast<int>(code);  // 98: only the time limit ended it
+    });
+  }
 };
 
 TEST_F(JointTest, BothAreToldTheSame) {
@@ -205,6 +228,29 @@ TEST_F(JointTest, ARankThatIsStartedAgainFindsItsGroup) {
   EXPECT_EQ(codes, (std::vector<int>{0, 0}));
   CheckRestores(Attempt(), 4);
 }
+
+TEST_F(EncryptedJointTest, BothSaveUnderOneDataKey) {
+  ASSERT_EQ(SaveBoth(Attempt(), 10), (std::vector<int>{kSaved, kSaved}));
+  CheckRestores(Attempt(), 10);
+  ASSERT_OK_AND_ASSIGN(const std::vector<std::string> names, ListDirectory(StepDirectory(Attempt(), 10)));
+  EXPECT_EQ(names, (std::vector<std::string>{"KEY", "MANIFEST", "rank-00000.bin", "rank-00001.bin"}));
+}
+
+TEST_F(EncryptedJointTest, AllOrNoneHaveAKeyAndItIsTheSame) {
+  const int refused = static_cast<int>(absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(SaveWith(KeyOf('a'), {}), (std::vector<int>{refused, refused}));
+  EXPECT_EQ(SaveWith({}, KeyOf('a')), (std::vector<int>{refused, refused}));
+  EXPECT_EQ(SaveWith(KeyOf('a'), KeyOf('b')), (std::vector<int>{refused, refused}));
+  ASSERT_OK_AND_ASSIGN(const std::vector<StepEntry> steps, ListCommitted(Attempt()));
+  EXPECT_TRUE(steps.empty());
+  EXPECT_EQ(Drafts(Attempt()), 0);
+  EXPECT_EQ(SaveWith(KeyOf('a'), KeyOf('a')), (std::vector<int>{0, 0}));
+}
+
+TEST_F(EncryptedJointTest, RankZeroDiesAtEveryCall) { TryEveryCall(0, FaultIo::Fault::kExit); }
+TEST_F(EncryptedJointTest, AnotherRankDiesAtEveryCall) { TryEveryCall(1, FaultIo::Fault::kExit); }
+TEST_F(EncryptedJointTest, EveryCallOfRankZeroFailsOnce) { TryEveryCall(0, FaultIo::Fault::kErrorOnce); }
+TEST_F(EncryptedJointTest, EveryCallOfAnotherRankFailsOnce) { TryEveryCall(1, FaultIo::Fault::kErrorOnce); }
 
 TEST_F(JointTest, RankZeroDiesAtEveryCall) { TryEveryCall(0, FaultIo::Fault::kExit); }
 TEST_F(JointTest, AnotherRankDiesAtEveryCall) { TryEveryCall(1, FaultIo::Fault::kExit); }

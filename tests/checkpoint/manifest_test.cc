@@ -106,8 +106,10 @@ TEST(Manifest, RefusesWhatItWouldNotHaveWritten) {
     ASSERT_NE(bad, encoded.text) << from;
     EXPECT_TRUE(absl::IsDataLoss(DecodeManifest(bad).status())) << from << " -> " << to << ": " << DecodeManifest(bad).status();
   }
-  const std::string later = Resealed(absl::StrReplaceAll(encoded.text, {{"\"version\": 1", "\"version\": 2"}}));
-  EXPECT_THAT(DecodeManifest(later).status(), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("version 2")));
+  const std::string later = Resealed(absl::StrReplaceAll(encoded.text, {{"\"version\": 1", "\"version\": 3"}}));
+  EXPECT_THAT(DecodeManifest(later).status(), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("version 3")));
+  const std::string bare = Resealed(absl::StrReplaceAll(encoded.text, {{"\"version\": 1", "\"version\": 2"}}));
+  EXPECT_THAT(DecodeManifest(bare).status(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("lacks \"encryption\"")));
 }
 
 TEST(Manifest, SurvivesTowersAndGarbageUnderAMatchingDigest) {
@@ -119,6 +121,93 @@ TEST(Manifest, SurvivesTowersAndGarbageUnderAMatchingDigest) {
     std::string bad = encoded.text;
     for (int n = 1 + static_cast<int>(rng.Below(4)); n > 0; --n) bad[78 + rng.Below(bad.size() - 78)] = static_cast<char>(rng.Below(256));
     DecodeManifest(Resealed(bad)).status().IgnoreError();  // any answer will do; a crash or a sanitizer's word will not
+  }
+}
+
+TEST(EncryptedManifest, HidesMetadataAndGivesItBack) {
+  const SecretKey key = KeyOf('d');
+  Manifest m = Sample();
+  ASSERT_OK(SealMetadata(&m, key));
+  ASSERT_OK_AND_ASSIGN(const EncodedManifest encoded, EncodeManifest(m));
+  EXPECT_THAT(encoded.text, HasSubstr("\"metadata\": {}"));
+  EXPECT_THAT(encoded.text, HasSubstr("\"version\": 2"));
+  EXPECT_THAT(encoded.text, ::testing::Not(HasSubstr("0.001")));
+  ASSERT_OK_AND_ASSIGN(Manifest back, DecodeManifest(encoded.text));
+  EXPECT_TRUE(back.metadata.empty());
+  ASSERT_OK(OpenMetadata(&back, key));
+  EXPECT_EQ(back, m);
+  EXPECT_EQ(back.metadata, Sample().metadata);
+  // Without a key it can be written again as it is.
+  ASSERT_OK_AND_ASSIGN(const Manifest locked, DecodeManifest(encoded.text));
+  ASSERT_OK_AND_ASSIGN(const EncodedManifest again, EncodeManifest(locked));
+  EXPECT_EQ(again.text, encoded.text);
+}
+
+// docs/reference/checkpoint-format.md gives the derivation and the associated data.
+TEST(EncryptedManifest, IsSealedAsTheDocumentSays) {
+  const SecretKey key = KeyOf('d');
+  Manifest m = Sample();
+  ASSERT_OK(SealMetadata(&m, key));
+  ASSERT_OK_AND_ASSIGN(const EncodedManifest encoded, EncodeManifest(m));
+  const std::string derived = Hkdf(key.view(), ViewOf(m.encryption->salt), "spillway manifest v1", 64);
+  EXPECT_EQ(derived.substr(32), ViewOf(m.encryption->commitment));
+  EXPECT_EQ(m.encryption->data_key_id, HexOf(Hkdf(key.view(), "", "spillway data key id v1", 32)));
+  std::string sealed = m.encryption->sealed_metadata;
+  const std::string associated = absl::StrReplaceAll(encoded.text.substr(78), {{HexOf(sealed), ""}});
+  Tag tag;
+  std::copy(sealed.end() - 16, sealed.end(), tag.begin());
+  sealed.resize(sealed.size() - 16);
+  ASSERT_TRUE(Gcm(SecretKey::Of(derived.substr(0, 32))).Open(NonceOf(0, true), associated, sealed.data(), sealed.size(), sealed.data(), tag));
+  EXPECT_EQ(sealed, "{\"lr\":\"0.001\",\"text\":\"quote \\\" and\\nnewline \xc3\xbc\"}");
+}
+
+// Who can make the SHA-256 match but has no key changes nothing that it says.
+TEST(EncryptedManifest, WhatItSaysIsAuthenticated) {
+  const SecretKey key = KeyOf('d');
+  Manifest m = Sample();
+  ASSERT_OK(SealMetadata(&m, key));
+  ASSERT_OK_AND_ASSIGN(const EncodedManifest encoded, EncodeManifest(m));
+  const std::pair<std::string, std::string> edits[] = {
+      {"\"attempt\": 3", "\"attempt\": 4"},
+      {"\"step\": 120", "\"step\": 121"},
+      {"\"step\": 80", "\"step\": 81"},
+      {"\"bytes\": 8192", "\"bytes\": 12288"},
+      {std::string(64, 'a'), std::string(64, 'b')},
+      {"uid-7", "uid-8"},
+      {"2026-12-24", "2026-12-25"},
+      {"\"metadata\": \"", "\"metadata\": \"00"},
+      {m.encryption->data_key_id, std::string(64, 'e')},
+  };
+  for (const auto& [from, to] : edits) {
+    const std::string bad = Resealed(absl::StrReplaceAll(encoded.text, {{from, to}}));
+    ASSERT_NE(bad, encoded.text) << from;
+    ASSERT_OK_AND_ASSIGN(Manifest manifest, DecodeManifest(bad));
+    EXPECT_THAT(OpenMetadata(&manifest, key), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("it was altered"))) << from;
+    EXPECT_TRUE(manifest.metadata.empty());
+  }
+  Manifest other = Sample();
+  ASSERT_OK(SealMetadata(&other, KeyOf('e')));
+  EXPECT_THAT(OpenMetadata(&other, key), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("under another data key")));
+}
+
+TEST(EncryptedManifest, RefusesWhatItWouldNotHaveWritten) {
+  Manifest m = Sample();
+  ASSERT_OK(SealMetadata(&m, KeyOf('d')));
+  ASSERT_OK_AND_ASSIGN(const EncodedManifest encoded, EncodeManifest(m));
+  const std::string salt = HexOf(ViewOf(m.encryption->salt));
+  const std::pair<std::string, std::string> edits[] = {
+      {"\"metadata\": {}", "\"metadata\": {\"a\": \"b\"}"},
+      {"AES-256-GCM", "AES-256-CBC"},
+      {salt, salt.substr(2)},
+      {salt, "GG" + salt.substr(2)},
+      {HexOf(m.encryption->sealed_metadata), std::string(30, '0')},
+      {"\"version\": 2", "\"version\": 1"},
+      {"\"cipher\"", "\"extra\": 1, \"cipher\""},
+  };
+  for (const auto& [from, to] : edits) {
+    const std::string bad = Resealed(absl::StrReplaceAll(encoded.text, {{from, to}}));
+    ASSERT_NE(bad, encoded.text) << from;
+    EXPECT_TRUE(absl::IsDataLoss(DecodeManifest(bad).status())) << from << " -> " << to << ": " << DecodeManifest(bad).status();
   }
 }
 

@@ -70,13 +70,18 @@ inline WriterOptions OptionsFor(const std::string& directory, int64_t attempt = 
   return options;
 }
 
+// A user's key that is the same in every test.
+inline SecretKey KeyOf(char fill) { return SecretKey::Of(std::string(SecretKey::kBytes, fill)); }
+
 // Saves Of(attempt * 1000 + step) as a checkpoint and returns it.
-inline CommittedCheckpoint MustSave(const std::string& directory, int64_t step, int64_t attempt = 1, std::optional<CheckpointRef> parent = {}) {
+inline CommittedCheckpoint MustSave(const std::string& directory, int64_t step, int64_t attempt = 1, std::optional<CheckpointRef> parent = {},
+                                    const std::optional<SecretKey>& key = {}, const Metadata& metadata = {}) {
   WriterOptions options = OptionsFor(directory, attempt);
   options.parent = parent;
+  options.key = key;
   auto writer = Writer::Open(options);
   EXPECT_OK(writer);
-  auto saved = writer->Save(step, SampleState::Of(static_cast<uint64_t>(attempt * 1000 + step)).Views());
+  auto saved = writer->Save(step, SampleState::Of(static_cast<uint64_t>(attempt * 1000 + step)).Views(), metadata);
   EXPECT_OK(saved);
   return *saved;
 }
