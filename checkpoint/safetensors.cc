@@ -329,9 +329,10 @@ absl::StatusOr<SafetensorsHeader> DecodeSafetensorsHeader(absl::string_view json
   return header;
 }
 
-absl::StatusOr<std::vector<ExportedFile>> ExportSafetensors(const std::string& checkpoint, const std::string& target, int64_t shard_bytes, Io* io) {
+absl::StatusOr<std::vector<ExportedFile>> ExportSafetensors(const std::string& checkpoint, const std::string& target, int64_t shard_bytes, Io* io,
+                                                            const SecretKey* key) {
   if (shard_bytes < 0) return absl::InvalidArgumentError(absl::StrCat("files of ", shard_bytes, " bytes; want 1 or more, or 0 for one file"));
-  ASSIGN_OR_RETURN(const Reader reader, Reader::Open(checkpoint, io));
+  ASSIGN_OR_RETURN(const Reader reader, Reader::Open(checkpoint, io, key));
   std::vector<StoredTensor> tensors = reader.Tensors();
   for (const StoredTensor& tensor : tensors) {
     if (SafetensorsDType(tensor.dtype).empty()) {

@@ -47,7 +47,7 @@ struct ExportedFile {
 // model.safetensors.index.json. Each file appears whole or not at all. Memory: the largest tensor.
 // ALREADY_EXISTS: a file is there. UNIMPLEMENTED: a dtype that safetensors does not have.
 absl::StatusOr<std::vector<ExportedFile>> ExportSafetensors(const std::string& checkpoint, const std::string& target, int64_t shard_bytes = 0,
-                                                            Io* io = RealIo());
+                                                            Io* io = RealIo(), const SecretKey* key = nullptr);
 
 // Everything that a file, an index (*.index.json) or a directory with one holds, to be saved by a Writer.
 struct LoadedSafetensors {

@@ -73,6 +73,11 @@ void CheckProgram(const v1::JobSpec& spec, Checks* checks) {
   }
 }
 
+// Where the program finds its checkpoint key (checkpoint/key_source.h) is the user's to say.
+bool IsCheckpointKeySource(absl::string_view name) {
+  return name == "SPILLWAY_CHECKPOINT_KEY_FILE" || name == "SPILLWAY_CHECKPOINT_KEY_FD" || name == "SPILLWAY_CHECKPOINT_KEY_COMMAND";
+}
+
 void CheckEnv(const v1::JobSpec& spec, Checks* checks) {
   if (spec.env().size() > kEnvCountMax) {
     return checks->Add("env", absl::StrCat("has ", spec.env().size(), " entries; the most is ", kEnvCountMax));
@@ -92,7 +97,7 @@ void CheckEnv(const v1::JobSpec& spec, Checks* checks) {
     bool good = !name.empty() && !absl::ascii_isdigit(static_cast<unsigned char>(name[0]));
     for (const char c : name) good = good && (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_');
     if (!good) checks->Add(path, absl::StrCat("`", Printable(name, 60), "` is not a name for a variable: [A-Za-z_][A-Za-z0-9_]*"));
-    if (absl::StartsWith(name, "SPILLWAY_")) checks->Add(path, "names beginning with SPILLWAY_ are set by the scheduler");
+    if (absl::StartsWith(name, "SPILLWAY_") && !IsCheckpointKeySource(name)) checks->Add(path, "names beginning with SPILLWAY_ are set by the scheduler");
     if (HasNul(spec.env().at(name))) checks->Add(path, "holds a NUL byte");
     CheckExecString(path, name.size() + 1 + spec.env().at(name).size(), checks);
   }

@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/key_source.h"
 #include "checkpoint/run_env.h"
 
 using spillway::checkpoint::CommittedCheckpoint;
@@ -22,6 +25,7 @@ using spillway::checkpoint::Reader;
 using spillway::checkpoint::Reporter;
 using spillway::checkpoint::RetentionPolicy;
 using spillway::checkpoint::RunEnv;
+using spillway::checkpoint::SecretKey;
 using spillway::checkpoint::Slice;
 using spillway::checkpoint::StoredTensor;
 using spillway::checkpoint::TensorTarget;
@@ -117,6 +121,15 @@ int32_t PairAt(const T& pairs, size_t index, const char** first, const char** se
   return Give(absl::OkStatus());
 }
 
+using Key = std::optional<SecretKey>;
+
+Key KeyAt(const unsigned char* bytes) {
+  if (bytes == nullptr) return std::nullopt;
+  return SecretKey::Of({reinterpret_cast<const char*>(bytes), SecretKey::kBytes});
+}
+
+const SecretKey* PointerTo(const Key& key) { return key ? &*key : nullptr; }
+
 spw_reader* Wrap(Opened opened) {
   auto wrapped = std::make_unique<spw_reader>(spw_reader{std::move(opened.checkpoint), std::move(opened.reader), {}, {}, {}});
   wrapped->tensors = wrapped->reader.Tensors();
@@ -125,13 +138,76 @@ spw_reader* Wrap(Opened opened) {
   return wrapped.release();
 }
 
+// A call that takes no key asks the environment, and only once everything else about it is right.
+using KeySource = std::function<absl::StatusOr<Key>()>;
+
+absl::Status OpenWriter(const spw_writer_options* given, const KeySource& key, spw_writer** out) {
+  if (out == nullptr) return Missing("out");
+  *out = nullptr;
+  if (given == nullptr) return Missing("options");
+  if (given->struct_size < sizeof(*given)) return absl::InvalidArgumentError("options are not initialised: call spw_writer_options_init");
+  WriterOptions options;
+  options.directory = TextOf(given->directory);
+  options.job_uid = TextOf(given->job_uid);
+  options.attempt = given->attempt;
+  if (given->parent_attempt != 0) options.parent = {given->parent_attempt, given->parent_step};
+  options.rank = given->rank;
+  options.world_size = given->world_size;
+  options.peers_wait_ms = given->peers_wait_ms;
+  if (given->keep_last == 0 && (given->keep_best != 0 || given->keep_every != 0)) return absl::InvalidArgumentError("keep_best and keep_every need keep_last");
+  if (given->keep_last != 0) {
+    options.retention = RetentionPolicy{given->keep_last, given->keep_best, TextOf(given->metric), given->maximize != 0, given->keep_every};
+  }
+  ASSIGN_OR_RETURN(options.key, key());
+  ASSIGN_OR_RETURN(Writer writer, Writer::Open(std::move(options)));
+  *out = new spw_writer{std::move(writer), "", ""};
+  return absl::OkStatus();
+}
+
+absl::Status OpenReader(const char* path, const KeySource& key_source, spw_reader** out) {
+  if (out == nullptr) return Missing("out");
+  *out = nullptr;
+  if (path == nullptr) return Missing("path");
+  ASSIGN_OR_RETURN(const Key key, key_source());
+  ASSIGN_OR_RETURN(Reader reader, Reader::Open(path, spillway::checkpoint::RealIo(), PointerTo(key)));
+  CommittedCheckpoint checkpoint{path, reader.manifest().attempt, reader.manifest().step, reader.manifest_sha256(), reader.manifest().Bytes()};
+  *out = Wrap({std::move(checkpoint), std::move(reader), {}});
+  return absl::OkStatus();
+}
+
+absl::Status OpenNewestReader(const char* resume_from, const char* job_uid, const KeySource& key_source, spw_reader** out) {
+  if (out == nullptr) return Missing("out");
+  *out = nullptr;
+  if (resume_from == nullptr) return Missing("resume_from");
+  ASSIGN_OR_RETURN(const Key key, key_source());
+  ASSIGN_OR_RETURN(Opened opened, spillway::checkpoint::OpenNewest(resume_from, TextOf(job_uid), spillway::checkpoint::RealIo(), PointerTo(key)));
+  *out = Wrap(std::move(opened));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 extern "C" {
 
-uint32_t spw_abi_version(void) { return 1; }
+uint32_t spw_abi_version(void) { return 2; }
 const char* spw_library_version(void) { return spillway::checkpoint::kLibraryVersion; }
 const char* spw_last_error(void) { return last_error.c_str(); }
+
+int32_t spw_key_from_file(const char* path, unsigned char* key) {
+  return Guarded([&]() -> absl::Status {
+    if (path == nullptr || key == nullptr) return Missing(path == nullptr ? "path" : "key");
+    ASSIGN_OR_RETURN(const SecretKey read, spillway::checkpoint::KeyFromFile(path));
+    std::memcpy(key, read.view().data(), SecretKey::kBytes);
+    return absl::OkStatus();
+  });
+}
+
+int32_t spw_rewrap(const char* path, const unsigned char* old_key, const unsigned char* new_key, int32_t keep_old) {
+  return Guarded([&]() -> absl::Status {
+    if (path == nullptr || old_key == nullptr || new_key == nullptr) return Missing("an argument");
+    return spillway::checkpoint::RewrapKey(path, *KeyAt(old_key), *KeyAt(new_key), keep_old != 0);
+  });
+}
 
 void spw_writer_options_init(spw_writer_options* options) {
   *options = spw_writer_options{};
@@ -141,27 +217,13 @@ void spw_writer_options_init(spw_writer_options* options) {
 }
 
 int32_t spw_writer_open(const spw_writer_options* given, spw_writer** out) {
-  return Guarded([&]() -> absl::Status {
-    if (out == nullptr) return Missing("out");
-    *out = nullptr;
-    if (given == nullptr) return Missing("options");
-    if (given->struct_size < sizeof(*given)) return absl::InvalidArgumentError("options are not initialised: call spw_writer_options_init");
-    WriterOptions options;
-    options.directory = TextOf(given->directory);
-    options.job_uid = TextOf(given->job_uid);
-    options.attempt = given->attempt;
-    if (given->parent_attempt != 0) options.parent = {given->parent_attempt, given->parent_step};
-    options.rank = given->rank;
-    options.world_size = given->world_size;
-    options.peers_wait_ms = given->peers_wait_ms;
-    if (given->keep_last == 0 && (given->keep_best != 0 || given->keep_every != 0))
-      return absl::InvalidArgumentError("keep_best and keep_every need keep_last");
-    if (given->keep_last != 0) {
-      options.retention = RetentionPolicy{given->keep_last, given->keep_best, TextOf(given->metric), given->maximize != 0, given->keep_every};
-    }
-    ASSIGN_OR_RETURN(Writer writer, Writer::Open(std::move(options)));
-    *out = new spw_writer{std::move(writer), "", ""};
-    return absl::OkStatus();
+  return Guarded([&] { return OpenWriter(given, spillway::checkpoint::KeyFromEnvironment, out); });
+}
+
+int32_t spw_writer_open_with_key(const spw_writer_options* given, const unsigned char* key, spw_writer** out) {
+  return Guarded([&] {
+    return OpenWriter(
+        given, [&] { return KeyAt(key); }, out);
   });
 }
 
@@ -197,25 +259,24 @@ const char* spw_writer_saved_path(const spw_writer* writer) { return writer->sav
 const char* spw_writer_pruning_error(const spw_writer* writer) { return writer->pruning_error.c_str(); }
 
 int32_t spw_reader_open(const char* path, spw_reader** out) {
-  return Guarded([&]() -> absl::Status {
-    if (out == nullptr) return Missing("out");
-    *out = nullptr;
-    if (path == nullptr) return Missing("path");
-    ASSIGN_OR_RETURN(Reader reader, Reader::Open(path));
-    CommittedCheckpoint checkpoint{path, reader.manifest().attempt, reader.manifest().step, reader.manifest_sha256(), reader.manifest().Bytes()};
-    *out = Wrap({std::move(checkpoint), std::move(reader), {}});
-    return absl::OkStatus();
+  return Guarded([&] { return OpenReader(path, spillway::checkpoint::KeyFromEnvironment, out); });
+}
+
+int32_t spw_reader_open_with_key(const char* path, const unsigned char* key, spw_reader** out) {
+  return Guarded([&] {
+    return OpenReader(
+        path, [&] { return KeyAt(key); }, out);
   });
 }
 
 int32_t spw_reader_open_newest(const char* resume_from, const char* job_uid, spw_reader** out) {
-  return Guarded([&]() -> absl::Status {
-    if (out == nullptr) return Missing("out");
-    *out = nullptr;
-    if (resume_from == nullptr) return Missing("resume_from");
-    ASSIGN_OR_RETURN(Opened opened, spillway::checkpoint::OpenNewest(resume_from, TextOf(job_uid)));
-    *out = Wrap(std::move(opened));
-    return absl::OkStatus();
+  return Guarded([&] { return OpenNewestReader(resume_from, job_uid, spillway::checkpoint::KeyFromEnvironment, out); });
+}
+
+int32_t spw_reader_open_newest_with_key(const char* resume_from, const char* job_uid, const unsigned char* key, spw_reader** out) {
+  return Guarded([&] {
+    return OpenNewestReader(
+        resume_from, job_uid, [&] { return KeyAt(key); }, out);
   });
 }
 

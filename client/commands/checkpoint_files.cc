@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/key_source.h"
 #include "checkpoint/safetensors.h"
 
 namespace spillway::client {
@@ -20,6 +21,7 @@ using checkpoint::CommittedCheckpoint;
 using checkpoint::DType;
 using checkpoint::Manifest;
 using checkpoint::Reader;
+using checkpoint::SecretKey;
 using checkpoint::StepEntry;
 using checkpoint::StoredTensor;
 using checkpoint::VerifyLevel;
@@ -41,13 +43,15 @@ absl::StatusOr<std::vector<StepEntry>> StepsAt(const std::string& path) {
   return steps;
 }
 
-// The one meant by a path: itself, or the newest good one of a directory.
+// The one meant by a path: itself, or the newest good one of a directory. Which that is nobody needs a key for.
 absl::StatusOr<std::string> OneAt(const std::string& path) {
   ASSIGN_OR_RETURN(const std::vector<StepEntry> steps, StepsAt(path));
   if (steps.size() == 1) return steps[0].path;
-  ASSIGN_OR_RETURN(const checkpoint::Restored newest, checkpoint::RestoreNewest(path, {}));
+  ASSIGN_OR_RETURN(const checkpoint::Opened newest, checkpoint::OpenNewestLocked(path));
   return newest.checkpoint.path;
 }
+
+const SecretKey* PointerTo(const std::optional<SecretKey>& key) { return key ? &*key : nullptr; }
 
 int64_t BytesOf(const StoredTensor& tensor) { return checkpoint::ElementsOf(tensor.shape).value_or(0) * checkpoint::DTypeBytes(tensor.dtype); }
 
@@ -129,12 +133,14 @@ int ListCheckpointDirectory(Context& context, const std::string& directory) {
     const auto good = checkpoint::Verify(entry.path, VerifyLevel::kHeaders);
     const auto manifest = good.ok() ? checkpoint::ReadManifest(entry.path) : good.status();
     if (manifest.ok()) {
-      table.Add({absl::StrCat(entry.step), FormatBytes(manifest->Bytes()), absl::StrCat(manifest->attempt), manifest->created, "whole", Printable(entry.path)});
+      table.Add({absl::StrCat(entry.step), FormatBytes(manifest->Bytes()), absl::StrCat(manifest->attempt), manifest->created,
+                 manifest->encryption ? "whole, encrypted" : "whole", Printable(entry.path)});
       json.push_back({{"step", entry.step},
                       {"bytes", manifest->Bytes()},
                       {"attempt", manifest->attempt},
                       {"created", manifest->created},
                       {"manifest_sha256", good->manifest_sha256},
+                      {"encrypted", manifest->encryption.has_value()},
                       {"path", entry.path},
                       {"error", ""}});
     } else {
@@ -149,7 +155,10 @@ int ListCheckpointDirectory(Context& context, const std::string& directory) {
 
 int ShowCheckpoint(Context& context, const std::string& path) {
   ASSIGN_OR_FAIL(context, const std::string one, OneAt(path));
-  ASSIGN_OR_FAIL(context, const Reader reader, Reader::Open(one));
+  ASSIGN_OR_FAIL(context, const std::optional<SecretKey> key, checkpoint::KeyFromEnvironment());
+  ASSIGN_OR_FAIL(context, const Manifest found, checkpoint::ReadManifest(one));
+  const bool locked = found.encryption && !key;
+  ASSIGN_OR_FAIL(context, const Reader reader, found.encryption&& key ? Reader::Open(one, checkpoint::RealIo(), &*key) : Reader::OpenLocked(one));
   const Manifest& m = reader.manifest();
   if (context.json) {
     Json json = {{"path", one},
@@ -162,9 +171,11 @@ int ShowCheckpoint(Context& context, const std::string& path) {
                  {"created", m.created},
                  {"library_version", m.library_version},
                  {"manifest_sha256", reader.manifest_sha256()},
+                 {"encrypted", m.encryption.has_value()},
                  {"metadata", m.metadata},
                  {"tensors", Json::array()}};
     if (m.parent) json["parent"] = {{"attempt", m.parent->attempt}, {"step", m.parent->step}};
+    if (locked) json["metadata"] = nullptr;
     for (const StoredTensor& tensor : reader.Tensors()) {
       json["tensors"].push_back(
           {{"name", tensor.name}, {"dtype", std::string(checkpoint::DTypeName(tensor.dtype))}, {"shape", tensor.shape}, {"bytes", BytesOf(tensor)}});
@@ -175,7 +186,9 @@ int ShowCheckpoint(Context& context, const std::string& path) {
                << "\nsaved     " << Printable(m.created) << " by " << m.world_size << (m.world_size == 1 ? " process" : " processes") << ", library "
                << Printable(m.library_version, 40) << "\nsize      " << FormatBytes(m.Bytes()) << "\nmanifest  " << reader.manifest_sha256() << '\n';
   if (!m.job_uid.empty()) *context.out << "job       " << Printable(m.job_uid) << '\n';
-  for (const auto& [key, value] : m.metadata) *context.out << "          " << Printable(key) << " = " << Printable(value) << '\n';
+  if (m.encryption)
+    *context.out << "data key  " << m.encryption->data_key_id << (locked ? "\nlocked    no key is given: metadata and content are not shown" : "") << '\n';
+  for (const auto& [name, value] : m.metadata) *context.out << "          " << Printable(name) << " = " << Printable(value) << '\n';
   Table table({"TENSOR", "TYPE", "SHAPE", ">SIZE"});
   for (const StoredTensor& tensor : reader.Tensors()) {
     table.Add({Printable(tensor.name), std::string(checkpoint::DTypeName(tensor.dtype)), checkpoint::ShapeText(tensor.shape), FormatBytes(BytesOf(tensor))});
@@ -185,17 +198,29 @@ int ShowCheckpoint(Context& context, const std::string& path) {
 }
 
 int VerifyCheckpoints(Context& context, const std::vector<std::string>& paths) {
+  ASSIGN_OR_FAIL(context, const std::optional<SecretKey> key, checkpoint::KeyFromEnvironment());
   Json json = Json::array();
   int64_t damaged = 0;
   for (const std::string& path : paths) {
     ASSIGN_OR_FAIL(context, const std::vector<StepEntry> steps, StepsAt(path));
     for (const StepEntry& entry : steps) {
-      const auto good = checkpoint::Verify(entry.path, VerifyLevel::kFull);
+      const auto manifest = checkpoint::ReadManifest(entry.path);
+      const bool encrypted = manifest.ok() && manifest->encryption.has_value(), authenticated = encrypted && key.has_value();
+      const auto good = checkpoint::Verify(entry.path, VerifyLevel::kFull, "", checkpoint::RealIo(), authenticated ? &*key : nullptr);
+      if (absl::IsUnauthenticated(good.status())) return context.Fail(good.status());  // nothing is said of the checkpoint by a wrong key
       damaged += !good.ok();
-      json.push_back({{"path", entry.path}, {"ok", good.ok()}, {"error", good.ok() ? "" : std::string(good.status().message())}});
+      json.push_back({{"path", entry.path},
+                      {"ok", good.ok()},
+                      {"encrypted", encrypted},
+                      {"authenticated", good.ok() && authenticated},
+                      {"error", good.ok() ? "" : std::string(good.status().message())}});
       if (context.json) continue;
       if (good.ok()) {
-        *context.out << context.Painted("good     ", Colour::kGreen) << Printable(entry.path) << ", " << FormatBytes(good->bytes) << '\n';
+        *context.out << context.Painted("good     ", Colour::kGreen) << Printable(entry.path) << ", " << FormatBytes(good->bytes)
+                     << (authenticated ? ", authenticated"
+                         : encrypted   ? ", encrypted; without the key nobody can say whose it is"
+                                       : "")
+                     << '\n';
       } else {
         *context.out << context.Painted("damaged  ", Colour::kRed) << Printable(std::string(good.status().message()), 1000) << '\n';
       }
@@ -214,8 +239,10 @@ int ExportCheckpoint(Context& context, const std::string& path, const std::strin
   }
   ASSIGN_OR_FAIL(context, const std::string one, OneAt(path));
   // A file that others load is no place for bytes that were not checked.
-  OR_FAIL(context, checkpoint::Verify(one, VerifyLevel::kFull).status());
-  ASSIGN_OR_FAIL(context, const std::vector<checkpoint::ExportedFile> files, checkpoint::ExportSafetensors(one, target, shard_bytes));
+  ASSIGN_OR_FAIL(context, const std::optional<SecretKey> key, checkpoint::KeyFromEnvironment());
+  OR_FAIL(context, checkpoint::Verify(one, VerifyLevel::kFull, "", checkpoint::RealIo(), PointerTo(key)).status());
+  ASSIGN_OR_FAIL(context, const std::vector<checkpoint::ExportedFile> files,
+                 checkpoint::ExportSafetensors(one, target, shard_bytes, checkpoint::RealIo(), PointerTo(key)));
   Json json = Json::array();
   for (const checkpoint::ExportedFile& file : files) {
     json.push_back({{"path", file.path}, {"bytes", file.bytes}, {"tensors", file.tensors}});
@@ -230,6 +257,7 @@ int ImportCheckpoint(Context& context, const std::string& source, const std::str
   checkpoint::WriterOptions writing;
   writing.directory = directory;
   writing.attempt = 0;
+  ASSIGN_OR_FAIL(context, writing.key, checkpoint::KeyFromEnvironment());
   ASSIGN_OR_FAIL(context, checkpoint::Writer writer, checkpoint::Writer::Open(std::move(writing)));
   ASSIGN_OR_FAIL(context, const CommittedCheckpoint saved, writer.Save(*options.step, loaded.tensors, loaded.metadata));
   if (context.json) return Print(context, {{"path", saved.path}, {"step", saved.step}, {"bytes", saved.bytes}, {"manifest_sha256", saved.manifest_sha256}});
@@ -241,6 +269,11 @@ int PruneCheckpoints(Context& context, const std::string& directory, const Check
   const checkpoint::RetentionPolicy policy{options.keep_last, options.keep_best, options.metric, options.maximize, options.keep_every};
   checkpoint::PruneOptions pruning;
   pruning.dry_run = true;
+  std::optional<SecretKey> key;
+  if (policy.keep_best > 0) {
+    ASSIGN_OR_FAIL(context, key, checkpoint::KeyFromEnvironment());
+    pruning.key = PointerTo(key);
+  }
   ASSIGN_OR_FAIL(context, checkpoint::Pruned pruned, checkpoint::Prune(AbsolutePath(directory), policy, pruning));
   if (!options.dry_run && !pruned.removed.empty()) {
     OR_FAIL(context, context.Confirm(absl::StrCat("Remove ", Counted(static_cast<int64_t>(pruned.removed.size()), "checkpoint", "checkpoints"), ", ",
@@ -264,8 +297,9 @@ int PruneCheckpoints(Context& context, const std::string& directory, const Check
 int DiffCheckpoints(Context& context, const std::string& a, const std::string& b) {
   ASSIGN_OR_FAIL(context, const std::string left, OneAt(a));
   ASSIGN_OR_FAIL(context, const std::string right, OneAt(b));
-  ASSIGN_OR_FAIL(context, const Reader first, Reader::Open(left));
-  ASSIGN_OR_FAIL(context, const Reader second, Reader::Open(right));
+  ASSIGN_OR_FAIL(context, const std::optional<SecretKey> key, checkpoint::KeyFromEnvironment());
+  ASSIGN_OR_FAIL(context, const Reader first, Reader::Open(left, checkpoint::RealIo(), PointerTo(key)));
+  ASSIGN_OR_FAIL(context, const Reader second, Reader::Open(right, checkpoint::RealIo(), PointerTo(key)));
   ASSIGN_OR_FAIL(context, const std::vector<Difference> differences, Compare(first, second));
   if (context.json) {
     Json json = {{"first", left}, {"second", right}, {"equal", differences.empty()}, {"differences", Json::array()}};
@@ -276,6 +310,38 @@ int DiffCheckpoints(Context& context, const std::string& a, const std::string& b
     if (differences.empty()) *context.out << Counted(static_cast<int64_t>(first.Tensors().size()), "tensor", "tensors") << ", all equal bit for bit\n";
   }
   return differences.empty() ? kExitOk : kExitJobFailed;
+}
+
+int RewrapCheckpoints(Context& context, const std::vector<std::string>& paths, const CheckpointFileOptions& options) {
+  if (options.new_key_file.empty()) return context.Fail(absl::InvalidArgumentError("which key is to open them? Say --new-key-file FILE"));
+  ASSIGN_OR_FAIL(context, const std::optional<SecretKey> old_key, checkpoint::KeyFromEnvironment());
+  if (!old_key) {
+    return context.Fail(absl::UnauthenticatedError(absl::StrCat("no key is given: set ", checkpoint::kKeyFileVariable, " to the one that opens them now")));
+  }
+  ASSIGN_OR_FAIL(context, const SecretKey new_key, checkpoint::KeyFromFile(options.new_key_file));
+  Json json = Json::array();
+  int64_t failed = 0;
+  absl::Status first;
+  for (const std::string& path : paths) {
+    ASSIGN_OR_FAIL(context, const std::vector<StepEntry> steps, StepsAt(path));
+    for (const StepEntry& entry : steps) {
+      absl::Status done = checkpoint::RewrapKey(entry.path, *old_key, new_key, options.keep_old);
+      const bool plain = absl::IsFailedPrecondition(done);  // nothing to do, in a run that began without a key
+      if (plain) done = absl::OkStatus();
+      if (!done.ok() && failed++ == 0) first = done;
+      json.push_back({{"path", entry.path}, {"ok", done.ok()}, {"encrypted", !plain}, {"error", std::string(done.message())}});
+      if (context.json) continue;
+      if (done.ok()) {
+        *context.out << (plain ? "plain      " : "rewrapped  ") << Printable(entry.path) << '\n';
+      } else {
+        *context.out << context.Painted("failed     ", Colour::kRed) << Printable(std::string(done.message()), 1000) << '\n';
+      }
+    }
+  }
+  if (context.json) Print(context, {{"checkpoints", json}});
+  if (failed == 0) return kExitOk;
+  return context.Fail(absl::Status(first.code(), absl::StrCat(failed, " of ", json.size(), json.size() == 1 ? " checkpoint was" : " checkpoints were",
+                                                              " not rewrapped: ", first.message())));
 }
 
 }  // namespace spillway::client

@@ -16,18 +16,20 @@ namespace {
 class Checkpoints final : public Verb {
  public:
   std::string Name() const override { return "checkpoints"; }
-  std::string Summary() const override { return "the checkpoints of a job, or those on a disk: list, show, verify, export, import, prune, diff"; }
+  std::string Summary() const override { return "the checkpoints of a job, or those on a disk: list, show, verify, export, import, prune, diff, rewrap"; }
   std::vector<std::pair<std::string, std::string>> Examples() const override {
-    return {{"spillway checkpoints list 5", "the registered ones, the newest first: step, size, who wrote it, where it lies"},
-            {"spillway checkpoints show 5", "what the newest one holds"},
-            {"spillway checkpoints verify runs/7", "read every byte of every checkpoint there"},
-            {"spillway checkpoints export 5 model.safetensors", "the newest one, for other programs; --shard-size 5GB makes several files and an index"},
-            {"spillway checkpoints import model.safetensors runs/8 --step 0", "to train on from"},
-            {"spillway checkpoints prune runs/7 --keep-last 3 --keep-best 1 --metric loss", "outside Spillway; under it everything is kept so far"},
-            {"spillway checkpoints diff runs/7/step-000000000100 runs/8", "which tensors differ; exit code 1 when any does"}};
+    return {
+        {"spillway checkpoints list 5", "the registered ones, the newest first: step, size, who wrote it, where it lies"},
+        {"spillway checkpoints show 5", "what the newest one holds"},
+        {"spillway checkpoints verify runs/7", "read every byte of every checkpoint there"},
+        {"spillway checkpoints export 5 model.safetensors", "the newest one, for other programs; --shard-size 5GB makes several files and an index"},
+        {"spillway checkpoints import model.safetensors runs/8 --step 0", "to train on from"},
+        {"spillway checkpoints prune runs/7 --keep-last 3 --keep-best 1 --metric loss", "outside Spillway; under it everything is kept so far"},
+        {"spillway checkpoints diff runs/7/step-000000000100 runs/8", "which tensors differ; exit code 1 when any does"},
+        {"spillway checkpoints rewrap runs/7 --new-key-file new.key", "a new key for encrypted ones; the old one is what SPILLWAY_CHECKPOINT_KEY_FILE names"}};
   }
   void Define(VerbBuilder& builder) override {
-    builder.Positional("list|show|verify|export|import|prune|diff", &what_, "what to do", true);
+    builder.Positional("list|show|verify|export|import|prune|diff|rewrap", &what_, "what to do", true);
     builder.Positionals("JOB|PATH", &arguments_, "a job or task for its newest checkpoint, or a path: of a step, or of a directory for its newest", true);
     builder.Option("--step", &files_.step, "N", "import: the number of the checkpoint");
     builder.Option("--shard-size", &files_.shard_size, "SIZE", "export: several files of at most this size in a directory");
@@ -36,12 +38,15 @@ class Checkpoints final : public Verb {
     builder.Option("--metric", &files_.metric, "KEY", "prune: a key of the checkpoints' metadata; the lowest is the best");
     builder.Flag("--maximize", &files_.maximize, "prune: the highest is the best");
     builder.Option("--keep-every", &files_.keep_every, "N", "prune: and every step that is a multiple of N");
+    builder.Option("--new-key-file", &files_.new_key_file, "FILE", "rewrap: the key that is to open them, 64 hex digits");
+    builder.Flag("--keep-old", &files_.keep_old, "rewrap: the old key opens them too");
     builder.Flag("--dry-run", &files_.dry_run, "prune: say what would go");
     builder.Output();
   }
   int Run(Context& context) override {
     const size_t n = arguments_.size();
     if (what_ == "verify" && n >= 1) return Verify(context);
+    if (what_ == "rewrap" && n >= 1) return Rewrap(context);
     if (what_ == "import" && n == 2) return ImportCheckpoint(context, arguments_[0], arguments_[1], files_);
     if (what_ == "prune" && n == 1) return PruneCheckpoints(context, arguments_[0], files_);
     if (what_ == "list" && n == 1) return IsPath(arguments_[0]) ? ListCheckpointDirectory(context, arguments_[0]) : ListRegistered(context);
@@ -71,7 +76,8 @@ class Checkpoints final : public Verb {
                                     {"export", "export JOB|PATH FILE"},
                                     {"import", "import FILE PATH --step N"},
                                     {"prune", "prune PATH"},
-                                    {"diff", "diff JOB|PATH JOB|PATH"}};
+                                    {"diff", "diff JOB|PATH JOB|PATH"},
+                                    {"rewrap", "rewrap JOB|PATH... --new-key-file FILE"}};
 
   absl::Status Misused() const {
     std::vector<std::string> names;
@@ -97,17 +103,32 @@ class Checkpoints final : public Verb {
     return api->ListCheckpoints(request);
   }
 
-  // Where the newest checkpoint of a job lies on this machine.
-  static absl::StatusOr<std::string> PathOf(Context& context, const std::string& text) {
-    if (IsPath(text)) return text;
+  // Where the registered checkpoints of a job lie on this machine, the newest first; a path is itself.
+  static absl::StatusOr<std::vector<std::string>> PathsOf(Context& context, const std::string& text) {
+    if (IsPath(text)) return std::vector<std::string>{text};
     ASSIGN_OR_RETURN(const v1::ListCheckpointsResponse response, Registered(context, text));
     if (response.checkpoints().empty()) return absl::NotFoundError(absl::StrCat("no checkpoint of ", Printable(text), " is registered"));
-    const std::string path = JoinPath(JoinPath(context.home, "store/checkpoints"), response.checkpoints(0).path());
-    if (!PathExists(path)) {
-      return absl::NotFoundError(absl::StrCat("the checkpoint is registered as ", Printable(response.checkpoints(0).path()),
-                                              " and does not lie on this machine, in ", Printable(context.home), "/store/checkpoints; give its path"));
+    std::vector<std::string> paths;
+    for (const v1::Checkpoint& registered : response.checkpoints()) paths.push_back(JoinPath(JoinPath(context.home, "store/checkpoints"), registered.path()));
+    return paths;
+  }
+
+  // The newest of them, which is there.
+  static absl::StatusOr<std::string> PathOf(Context& context, const std::string& text) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> paths, PathsOf(context, text));
+    if (IsPath(text) || PathExists(paths[0])) return paths[0];
+    const std::string store = JoinPath(context.home, "store/checkpoints/");
+    return absl::NotFoundError(absl::StrCat("the checkpoint is registered as ", Printable(paths[0].substr(store.size())),
+                                            " and does not lie on this machine, in ", Printable(context.home), "/store/checkpoints; give its path"));
+  }
+
+  int Rewrap(Context& context) {
+    std::vector<std::string> all;
+    for (const std::string& text : arguments_) {
+      ASSIGN_OR_FAIL(context, const std::vector<std::string> paths, PathsOf(context, text));
+      all.insert(all.end(), paths.begin(), paths.end());
     }
-    return path;
+    return RewrapCheckpoints(context, all, files_);
   }
 
   int Verify(Context& context) {

@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "checkpoint/key_source.h"
 
 namespace spillway::trainer {
 namespace {
@@ -79,15 +80,19 @@ absl::StatusOr<std::string> HashOnDisk(const std::string& path) {
   struct stat st;
   if (::stat(path.c_str(), &st) != 0) return absl::NotFoundError(absl::StrCat(path, " is not there"));
   std::string file = path, named;
+  std::optional<checkpoint::SecretKey> data_key;
   if (S_ISDIR(st.st_mode)) {
     RETURN_IF_ERROR(checkpoint::Verify(path, checkpoint::VerifyLevel::kFull).status());
-    ASSIGN_OR_RETURN(const checkpoint::Manifest manifest, checkpoint::ReadManifest(path));
+    ASSIGN_OR_RETURN(checkpoint::Manifest manifest, checkpoint::ReadManifest(path));
+    ASSIGN_OR_RETURN(const std::optional<checkpoint::SecretKey> key, checkpoint::KeyFromEnvironment());
+    ASSIGN_OR_RETURN(data_key, checkpoint::Unlock(checkpoint::RealIo(), path, key ? &*key : nullptr, &manifest));
     if (manifest.world_size != 1) return absl::FailedPreconditionError(absl::StrCat(path, " is of ", manifest.world_size, " processes, not of spillway-train"));
     auto it = manifest.metadata.find(kWeightsHashKey);
     if (it != manifest.metadata.end()) named = it->second;
     file = JoinPath(path, manifest.files[0].name);
   }
-  ASSIGN_OR_RETURN(const checkpoint::ContainerReader reader, checkpoint::ContainerReader::Open(checkpoint::RealIo(), file));
+  ASSIGN_OR_RETURN(const checkpoint::ContainerReader reader,
+                   checkpoint::ContainerReader::Open(checkpoint::RealIo(), file, nullptr, data_key ? &*data_key : nullptr));
   Sha256 sha256;
   bool any = false;
   for (const checkpoint::TensorEntry& entry : reader.header().tensors) {

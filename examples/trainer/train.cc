@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "checkpoint/key_source.h"
 
 namespace spillway::trainer {
 namespace {
@@ -52,6 +53,7 @@ absl::Status Run::Resume() {
   writing.directory = env_.checkpoint_dir.empty() ? options_.checkpoint_dir : env_.checkpoint_dir;
   writing.job_uid = env_.job_uid;
   writing.attempt = env_.attempt;
+  ASSIGN_OR_RETURN(writing.key, checkpoint::KeyFromEnvironment());
   if (!env_.checkpoint_dir.empty() && !options_.checkpoint_dir.empty()) Print("--checkpoint-dir is not used: SPILLWAY_CHECKPOINT_DIR says where to save");
 
   // What this very attempt has saved is newer than what it was started from.
@@ -61,7 +63,7 @@ absl::Status Run::Resume() {
     if (!own.empty()) from = own[0].path;
   }
   if (!from.empty()) {
-    auto restored = checkpoint::RestoreNewest(from, TargetsOf(parameters_, &state_), env_.job_uid);
+    auto restored = checkpoint::RestoreNewest(from, TargetsOf(parameters_, &state_), env_.job_uid, checkpoint::RealIo(), writing.key ? &*writing.key : nullptr);
     if (restored.ok()) {
       RETURN_IF_ERROR(CheckSameRun(MetadataOf(options_, *data_), restored->manifest.metadata));
       for (const checkpoint::SkippedCheckpoint& skipped : restored->skipped) Print(absl::StrCat("skipped a checkpoint: ", skipped.why.message()));

@@ -26,7 +26,7 @@ _spillway() {
     pause) words="-o --output --server --yes --help" fixed="last" kind=jobs ;;
     resume) words="-o --output --server --yes --help" fixed="last" kind=jobs ;;
     update) words="--priority -o --output --server --yes --help" fixed="last" kind=jobs ;;
-    checkpoints) words="--step --shard-size --keep-last --keep-best --metric --maximize --keep-every --dry-run -o --output --server --yes --help" fixed="list show verify export import prune diff last" kind=jobs ;;
+    checkpoints) words="--step --shard-size --keep-last --keep-best --metric --maximize --keep-every --new-key-file --keep-old --dry-run -o --output --server --yes --help" fixed="list show verify export import prune diff rewrap last" kind=jobs ;;
     nodes) words="-a --all -o --output --server --yes --help" ;;
     offers) words="--provider -o --output --server --yes --help" ;;
     reservations) words="-o --output --server --yes --help" ;;

@@ -242,13 +242,93 @@ print(json.dumps([newest.step, newest.read_part("m", (0, me * 8 // readers), (8,
         self.assertIn("step-000000000005", os.listdir(attempt))
 
 
+class Encryption(unittest.TestCase):
+    KEY, OTHER = bytes(range(32)), "ab" * 32
+
+    setUp, path, python, finish = Package.setUp, Package.path, Package.python, Package.finish
+
+    def key_file(self, key=KEY, mode=0o600):
+        with open(self.path("key"), "w") as out:
+            out.write(key.hex() + "\n")
+        os.chmod(self.path("key"), mode)
+        return self.path("key")
+
+    def save(self, step, **keywords):
+        with spillway.Writer(self.path("run"), **keywords) as writer:
+            return writer.save(step, {"w": array.array("f", [1.5, step])}, {"loss": "0.125"})
+
+    def test_what_is_saved_under_a_key_comes_back_under_it_alone(self):
+        saved = self.save(7, key=self.KEY)
+        for name in os.listdir(saved.path):
+            with open(os.path.join(saved.path, name), "rb") as file:
+                content = file.read()
+            self.assertNotIn(b"0.125", content)
+            self.assertNotIn(array.array("f", [1.5, 7]).tobytes(), content)
+        with spillway.open_newest(self.path("run"), key=self.KEY.hex()) as newest:
+            self.assertEqual(newest["w"].tobytes() if hasattr(newest["w"], "tobytes") else bytes(newest["w"].data), array.array("f", [1.5, 7]).tobytes())
+            self.assertEqual(newest.metadata, {"loss": "0.125"})
+        for attempt in (lambda: spillway.open_newest(self.path("run")), lambda: spillway.open_checkpoint(saved.path, key=b"")):
+            with self.assertRaisesRegex(spillway.KeyRefused, "is encrypted, and no key is given"):
+                attempt()
+        with self.assertRaisesRegex(spillway.KeyRefused, "wrong key"):
+            spillway.open_newest(self.path("run"), key=self.OTHER)
+        with self.assertRaisesRegex(spillway.InvalidArgument, "32 bytes or 64 hex digits"):
+            spillway.open_newest(self.path("run"), key="secret")
+        self.save(8)
+        with self.assertRaisesRegex(spillway.KeyRefused, "is not encrypted, and a key is given"):
+            spillway.open_newest(self.path("run"), key=self.KEY)
+
+    def test_rewrapping_changes_who_can_open_it_and_nothing_else(self):
+        saved = self.save(7, key=self.KEY)
+        spillway.rewrap(saved.path, self.KEY, self.OTHER, keep_old=True)
+        for key in (self.KEY, self.OTHER):
+            self.assertEqual(spillway.open_checkpoint(saved.path, key).saved.manifest_sha256, saved.manifest_sha256)
+        spillway.rewrap(saved.path, self.OTHER, self.OTHER)
+        with self.assertRaises(spillway.KeyRefused):
+            spillway.open_checkpoint(saved.path, self.KEY)
+        self.assertEqual(spillway.open_checkpoint(saved.path, self.OTHER).saved.manifest_sha256, saved.manifest_sha256)
+
+    def test_a_key_file_is_its_owners_alone(self):
+        self.assertEqual(spillway.key_from_file(self.key_file()), self.KEY)
+        with self.assertRaisesRegex(spillway.KeyRefused, "chmod 600"):
+            spillway.key_from_file(self.key_file(mode=0o640))
+
+    def test_the_environment_names_the_key_for_a_whole_run(self):
+        """A killed training goes on from its encrypted checkpoint; without the key, or with another one, it ends instead of beginning anew."""
+        sources = [{"SPILLWAY_CHECKPOINT_KEY_FILE": self.key_file()}, {"SPILLWAY_CHECKPOINT_KEY_COMMAND": json.dumps(["cat", self.key_file()])}]
+        whole, _ = self.finish(self.python(TRAINING, self.path("whole"), 30, 10, 0))
+        out, _ = self.finish(self.python(TRAINING, self.path("run"), 30, 10, 14, env=sources[0]), -signal.SIGKILL)
+        for env, words in (({}, "is encrypted, and no key is given"), ({"SPILLWAY_CHECKPOINT_KEY_FILE": self.path("nothing")}, "cannot be opened"),
+                           ({"SPILLWAY_CHECKPOINT_KEY_COMMAND": '["false"]'}, "false exited with 1")):
+            _, err = self.finish(self.python(TRAINING, self.path("run"), 30, 10, 0, env=env), 1)
+            self.assertIn("KeyRefused", err)
+            self.assertIn(words, err)
+        rest, _ = self.finish(self.python(TRAINING, self.path("run"), 30, 10, 0, env=sources[1]))
+        self.assertEqual(rest.split("\n")[0], "step 11")
+        plain, hidden = spillway.open_newest(self.path("whole")), spillway.open_newest(self.path("run"), key=self.KEY)
+        for name in ("weights", "rng"):
+            self.assertEqual(bytes(plain[name].data), bytes(hidden[name].data))
+
+    def test_a_descriptor_gives_it_to_restore_and_save(self):
+        read, write = os.pipe()
+        os.write(write, self.KEY.hex().encode())
+        os.close(write)
+        process = self.python(TRAINING, self.path("run"), 6, 2, 0, env={"SPILLWAY_CHECKPOINT_KEY_FD": str(read)}, pass_fds=[read])
+        os.close(read)
+        self.finish(process)
+        self.assertEqual(spillway.open_newest(self.path("run"), key=self.KEY).step, 6)
+
+
 class Library(unittest.TestCase):
-    def test_shows_the_names_of_its_header_under_one_version(self):
+    SECOND = {"spw_key_from_file", "spw_rewrap", "spw_writer_open_with_key", "spw_reader_open_with_key", "spw_reader_open_newest_with_key"}
+
+    def test_shows_the_names_of_its_header_each_under_its_version(self):
         with open(os.path.join(SOURCE, "checkpoint", "capi", "include", "spillway", "checkpoint_c.h"), encoding="utf-8") as header:
             declared = set(re.findall(r"\b(spw_\w+)\(", header.read()))
         listed = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True).stdout
         shown = [line.split()[-1] for line in listed.splitlines()]
-        self.assertEqual({name for name in shown if not name.startswith("SPILLWAY_")}, {name + "@@SPILLWAY_CHECKPOINT_1" for name in declared})
+        self.assertEqual({name for name in shown if not name.startswith("SPILLWAY_")},
+                         {"%s@@SPILLWAY_CHECKPOINT_%d" % (name, 2 if name in self.SECOND else 1) for name in declared})
         self.assertGreater(len(declared), 25)
 
     def test_the_package_declares_what_the_header_does(self):
@@ -273,7 +353,8 @@ class Library(unittest.TestCase):
                             LIBRARY, "-Wl,-rpath," + os.path.dirname(LIBRARY)], check=True)
             sizes = subprocess.run([program], check=True, capture_output=True, text=True).stdout
         import ctypes
-        self.assertEqual(sizes, " ".join(str(ctypes.sizeof(s)) for s in (_library.Tensor, _library.TensorInfo, _library.Committed, _library.WriterOptions)) + " 1")
+        self.assertEqual(sizes, " ".join(str(ctypes.sizeof(s)) for s in (_library.Tensor, _library.TensorInfo, _library.Committed, _library.WriterOptions)) + " 2")
+        self.assertEqual(sizes, "64 32 104 104 2")  # what a program that was built against the first version has
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ TEST(Cli, VerbsThatAreNotBuiltAreRefusedByName) {
   EXPECT_EQ(cli.Run({"cost", "estimate"}), 2);
   EXPECT_EQ(cli.err, "spillway: `cost estimate` is not built yet; `cost report` is\n");
   EXPECT_EQ(cli.Run({"checkpoints", "delete", "5"}), 2);
-  EXPECT_EQ(cli.err, "spillway: `checkpoints delete` is not known; one of list, show, verify, export, import, prune, diff\n");
+  EXPECT_EQ(cli.err, "spillway: `checkpoints delete` is not known; one of list, show, verify, export, import, prune, diff, rewrap\n");
 }
 
 TEST(Cli, UsageErrorsNameTheVerb) {

@@ -20,12 +20,12 @@ class ProgramTest : public ::testing::Test {
  protected:
   ProgramTest() : data_(folder_.path() + "/text") { EXPECT_OK(WriteFileAtomically(data_, SampleText(3000))); }
 
-  pid_t Start(std::vector<std::string> flags) {
+  pid_t Start(std::vector<std::string> flags, std::vector<std::string> env = {}) {
     const char* bin = getenv("SPILLWAY_BIN");
     SpawnOptions options;
     options.argv = {absl::StrCat(bin == nullptr ? "build/bin" : bin, "/spillway-train")};
     options.argv.insert(options.argv.end(), flags.begin(), flags.end());
-    options.env = std::vector<std::string>{};  // nothing of SPILLWAY_ leaks in from where the test runs
+    options.env = std::move(env);  // nothing of SPILLWAY_ leaks in from where the test runs
     log_ = absl::StrCat(folder_.path(), "/log", ++logs_);
     options.stdout_path = options.stderr_path = log_;
     auto pid = Spawn(options);
@@ -107,6 +107,24 @@ TEST_F(ProgramTest, AskedToStopItSavesAndExits85) {
   EXPECT_EQ(WEXITSTATUS(status), 85) << Log();
   ASSERT_OK_AND_ASSIGN(const checkpoint::ScanResult scan, checkpoint::ScanAttempt(directory));
   EXPECT_EQ(scan.committed.size(), 1u);
+}
+
+// The key is the environment's, for what it restores and what it saves; without it there is an end and no new beginning.
+TEST_F(ProgramTest, GoesOnFromEncryptedCheckpointsWithTheirKeyAlone) {
+  const std::string directory = folder_.path() + "/checkpoints", key = folder_.path() + "/key";
+  ASSERT_OK(WriteFileAtomically(key, std::string(64, '7'), 0600));
+  const std::vector<std::string> env = {"SPILLWAY_CHECKPOINT_KEY_FILE=" + key};
+  ASSERT_EQ(WaitFor(Start(Training({"--steps", "20"}))), 0);
+  const std::string unbroken = HashIn(Log());
+  ASSERT_EQ(WaitFor(Start(Training({"--steps", "20", "--checkpoint-dir", directory}), env)), 0) << Log();
+  for (int64_t step : {15, 20}) ASSERT_OK(RemoveTree(checkpoint::StepDirectory(directory, step)));  // as if it had been killed before
+  EXPECT_EQ(WEXITSTATUS(WaitFor(Start(Training({"--steps", "20", "--checkpoint-dir", directory})))), 1);
+  EXPECT_THAT(Log(), HasSubstr("is encrypted, and no key is given"));
+  ASSERT_EQ(WaitFor(Start(Training({"--steps", "20", "--checkpoint-dir", directory}), env)), 0) << Log();
+  EXPECT_THAT(Log(), HasSubstr("resumed from step 10"));
+  ASSERT_EQ(WaitFor(Start({"--hash", checkpoint::StepDirectory(directory, 20)}, env)), 0) << Log();
+  EXPECT_EQ(HashIn(Log()), unbroken);
+  EXPECT_NE(WaitFor(Start({"--hash", checkpoint::StepDirectory(directory, 20)})), 0);
 }
 
 TEST_F(ProgramTest, UsedWronglyItSaysHow) {

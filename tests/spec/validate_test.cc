@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "base/status_matchers.h"
 #include "base/units.h"
+#include "checkpoint/key_source.h"
 
 namespace spillway::spec {
 namespace {
@@ -104,6 +105,11 @@ TEST(Validate, ARelativeProgramNeedsAWorkdir) {
 TEST(Validate, Env) {
   EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["SPILLWAY_JOB_ID"] = "1"; }),
               ElementsAre("env.SPILLWAY_JOB_ID: names beginning with SPILLWAY_ are set by the scheduler"));
+  for (const char* name : {checkpoint::kKeyFileVariable, checkpoint::kKeyFdVariable, checkpoint::kKeyCommandVariable}) {
+    EXPECT_THAT(After([&](auto& s) { (*s.mutable_env())[name] = "1"; }), IsEmpty());
+  }
+  EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["SPILLWAY_CHECKPOINT_KEY"] = "1"; }),
+              ElementsAre("env.SPILLWAY_CHECKPOINT_KEY: names beginning with SPILLWAY_ are set by the scheduler"));
   EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["1A"] = "1"; }), ElementsAre("env.1A: `1A` is not a name for a variable: [A-Za-z_][A-Za-z0-9_]*"));
   EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["A=B"] = "1"; }), ElementsAre("env.A=B: `A=B` is not a name for a variable: [A-Za-z_][A-Za-z0-9_]*"));
   EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["A"] = std::string("\0", 1); }), ElementsAre("env.A: holds a NUL byte"));

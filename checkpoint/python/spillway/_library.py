@@ -3,7 +3,8 @@ import ctypes
 import os
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 
-ABI_VERSION = 1
+ABI_VERSION = 2
+KEY_BYTES = 32
 
 
 class Tensor(Structure):
@@ -61,14 +62,21 @@ class DataLoss(SpillwayError):
     """Damaged."""
 
 
-_ERRORS = {3: InvalidArgument, 4: PeerMissing, 5: NotFound, 6: AlreadyExists, 8: DiskFull, 9: DoesNotFit, 10: Fenced, 15: DataLoss}
+class KeyRefused(SpillwayError):
+    """The key: missing, another one, or not to be had. What is there is there: never a reason to start anew."""
+
+
+_ERRORS = {3: InvalidArgument, 4: PeerMissing, 5: NotFound, 6: AlreadyExists, 8: DiskFull, 9: DoesNotFit, 10: Fenced, 15: DataLoss, 16: KeyRefused}
 
 _FUNCTIONS = {
     "spw_abi_version": (c_uint32, []),
     "spw_library_version": (c_char_p, []),
     "spw_last_error": (c_char_p, []),
+    "spw_key_from_file": (c_int32, [c_char_p, c_char_p]),
+    "spw_rewrap": (c_int32, [c_char_p, c_char_p, c_char_p, c_int32]),
     "spw_writer_options_init": (None, [POINTER(WriterOptions)]),
     "spw_writer_open": (c_int32, [POINTER(WriterOptions), POINTER(c_void_p)]),
+    "spw_writer_open_with_key": (c_int32, [POINTER(WriterOptions), c_char_p, POINTER(c_void_p)]),
     "spw_writer_close": (None, [c_void_p]),
     "spw_writer_attempt": (c_int64, [c_void_p]),
     "spw_writer_save": (c_int32, [c_void_p, c_int64, POINTER(Tensor), c_size_t, POINTER(c_char_p), c_size_t, POINTER(Committed)]),
@@ -76,6 +84,8 @@ _FUNCTIONS = {
     "spw_writer_pruning_error": (c_char_p, [c_void_p]),
     "spw_reader_open": (c_int32, [c_char_p, POINTER(c_void_p)]),
     "spw_reader_open_newest": (c_int32, [c_char_p, c_char_p, POINTER(c_void_p)]),
+    "spw_reader_open_with_key": (c_int32, [c_char_p, c_char_p, POINTER(c_void_p)]),
+    "spw_reader_open_newest_with_key": (c_int32, [c_char_p, c_char_p, c_char_p, POINTER(c_void_p)]),
     "spw_reader_close": (None, [c_void_p]),
     "spw_reader_checkpoint": (None, [c_void_p, POINTER(Committed)]),
     "spw_reader_path": (c_char_p, [c_void_p]),
@@ -151,3 +161,17 @@ def text_at(function, handle, index):
     first, second = c_char_p(), c_char_p()
     check(function(handle, index, byref(first), byref(second)))
     return first.value.decode("utf-8", "surrogateescape"), second.value.decode("utf-8", "surrogateescape")
+
+
+def key_bytes(key):
+    """A key for C: 32 bytes or 64 hex digits; b"" is none, as NULL."""
+    if isinstance(key, str):
+        try:
+            raw = bytes.fromhex(key)
+        except ValueError:
+            raw = key.encode()
+    else:
+        raw = bytes(key)
+    if len(raw) not in (0, KEY_BYTES):
+        raise InvalidArgument("a checkpoint key is %d bytes or %d hex digits" % (KEY_BYTES, 2 * KEY_BYTES))
+    return raw or None

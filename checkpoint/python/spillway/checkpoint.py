@@ -7,12 +7,15 @@
     newest.read_into("w", numpy_array)           # straight into memory that is there
 
 An array is anything with the buffer protocol that is C-contiguous: numpy arrays, array.array, bytearray, memoryview, torch.Tensor.numpy().
+With key=, 32 bytes or 64 hex digits, checkpoints are encrypted, and only such are restored. None: what SPILLWAY_CHECKPOINT_KEY_FILE, _FD or _COMMAND names, or no
+key where none is set; b"": no key whatever is set.
+
 Types that buffers have no letter for (bf16, f8e4m3, f8e5m2) are given as Array(buffer, dtype, shape). Nothing is pickled."""
 import ctypes
 from ctypes import byref, c_char_p, c_int64, c_void_p, sizeof
 
 from . import _library
-from ._library import InvalidArgument, check, encode, library, text_at
+from ._library import KEY_BYTES, InvalidArgument, check, encode, key_bytes, library, text_at
 
 DTYPES = {"f32": 1, "f16": 2, "bf16": 3, "f64": 4, "i8": 5, "u8": 6, "i16": 7, "u16": 8, "i32": 9, "u32": 10, "i64": 11, "u64": 12, "bool": 13, "f8e4m3": 14,
           "f8e5m2": 15, "c64": 16, "c128": 17}
@@ -139,7 +142,7 @@ class Writer:
     process opens one and calls save with the same steps. Outside Spillway keep_last (2 or more), keep_best by the metadata's `metric` and keep_every say what stays."""
 
     def __init__(self, directory, job_uid="", attempt=0, parent=None, rank=0, world_size=1, peers_wait=600.0, keep_last=0, keep_best=0, keep_every=0, metric="",
-                 maximize=False):
+                 maximize=False, key=None):
         self._handle = None
         options = _library.WriterOptions()
         library().spw_writer_options_init(byref(options))
@@ -150,7 +153,10 @@ class Writer:
         options.keep_last, options.keep_best, options.keep_every = keep_last, keep_best, keep_every
         options.metric, options.maximize = encode(metric), 1 if maximize else 0
         handle = c_void_p()
-        check(library().spw_writer_open(byref(options), byref(handle)))
+        if key is None:
+            check(library().spw_writer_open(byref(options), byref(handle)))
+        else:
+            check(library().spw_writer_open_with_key(byref(options), key_bytes(key), byref(handle)))
         self._handle = handle
         self.attempt = library().spw_writer_attempt(handle)
 
@@ -245,15 +251,35 @@ class Checkpoint:
         self.close()
 
 
-def open_checkpoint(path):
+def open_checkpoint(path, key=None):
     """The checkpoint in one step directory."""
     handle = c_void_p()
-    check(library().spw_reader_open(encode(path), byref(handle)))
+    if key is None:
+        check(library().spw_reader_open(encode(path), byref(handle)))
+    else:
+        check(library().spw_reader_open_with_key(encode(path), key_bytes(key), byref(handle)))
     return Checkpoint(handle)
 
 
-def open_newest(resume_from, job_uid=""):
-    """The newest good checkpoint from there back: a step directory, or the directory of a run. Raises NotFound when there is none, DataLoss when all are damaged."""
+def open_newest(resume_from, job_uid="", key=None):
+    """The newest good checkpoint from there back: a step directory, or the directory of a run. Raises NotFound when there is none, DataLoss when all are damaged, KeyRefused
+    when the key does not open the newest."""
     handle = c_void_p()
-    check(library().spw_reader_open_newest(encode(resume_from), encode(job_uid), byref(handle)))
+    if key is None:
+        check(library().spw_reader_open_newest(encode(resume_from), encode(job_uid), byref(handle)))
+    else:
+        check(library().spw_reader_open_newest_with_key(encode(resume_from), encode(job_uid), key_bytes(key), byref(handle)))
     return Checkpoint(handle)
+
+
+def key_from_file(path):
+    """The key in a file of 64 hex digits that nobody but this user may read."""
+    key = ctypes.create_string_buffer(KEY_BYTES)
+    check(library().spw_key_from_file(encode(path), key))
+    return key.raw
+
+
+def rewrap(path, old_key, new_key, keep_old=False):
+    """Lets new_key open the checkpoint in one step directory, and old_key no longer unless keep_old. Its data and its manifest stay as they are."""
+    old, new = key_bytes(old_key), key_bytes(new_key)
+    check(library().spw_rewrap(encode(path), old, new, 1 if keep_old else 0))

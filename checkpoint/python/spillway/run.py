@@ -10,14 +10,14 @@ import signal
 import sys
 from ctypes import byref, c_char_p, c_double, c_int64, c_void_p
 
-from ._library import DataLoss, Fenced, NotFound, SpillwayError, check, encode, library
+from ._library import DataLoss, Fenced, KeyRefused, NotFound, SpillwayError, check, encode, library
 from .checkpoint import Writer, open_newest
 
 EXIT_RUN_ME_AGAIN = 85
 
 
 class Run:
-    def __init__(self, directory=None, job_uid="", rank=0, world_size=1, **keep):
+    def __init__(self, directory=None, job_uid="", rank=0, world_size=1, key=None, **keep):
         lib = library()
         self._handle = c_void_p()
         check(lib.spw_run_from_environment(byref(self._handle)))
@@ -33,7 +33,7 @@ class Run:
         self._attempt = lib.spw_run_attempt(self._handle) if given else 0
         # Under Spillway deleting is for the scheduler to order, and nothing is deleted yet.
         self._keep = {} if given else keep
-        self.rank, self.world_size = rank, world_size
+        self.rank, self.world_size, self._key = rank, world_size, key
         self.step = 0
         self.restored = None
         self._writer = None
@@ -47,7 +47,7 @@ class Run:
             if not source:
                 continue
             try:
-                self.restored = open_newest(source, self.job_uid)
+                self.restored = open_newest(source, self.job_uid, self._key)
             except NotFound:
                 continue
             except DataLoss as e:
@@ -67,7 +67,7 @@ class Run:
             raise SpillwayError("nowhere to save: give a directory, or run under Spillway")
         if self._writer is None:
             self._writer = Writer(self.directory, self.job_uid, self._attempt, self.restored.saved.ref if self.restored else None, self.rank, self.world_size,
-                                  **self._keep)
+                                  key=self._key, **self._keep)
         saved = self._writer.save(step, tensors, metadata)
         self._saved_step = step
         if self.rank == 0:
@@ -119,7 +119,7 @@ class Run:
     def _save_or_say(self, state, metadata):
         try:
             self.save(self.step, state(), metadata() if metadata else None)
-        except Fenced:
+        except (Fenced, KeyRefused):  # none of the saves to come would work either
             raise
         except SpillwayError as e:
             print("spillway: checkpoint of step %d failed, going on: %s" % (self.step, e), file=sys.stderr)

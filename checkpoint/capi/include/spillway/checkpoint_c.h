@@ -30,7 +30,8 @@ enum {
   SPW_UNIMPLEMENTED = 12,      /* of a later version */
   SPW_INTERNAL = 13,           /* the operating system said no; the message has its words */
   SPW_UNAVAILABLE = 14,        /* it may work again */
-  SPW_DATA_LOSS = 15           /* damaged */
+  SPW_DATA_LOSS = 15,          /* damaged */
+  SPW_UNAUTHENTICATED = 16     /* the key: missing, another one, or not to be had. Never a reason to start anew */
 };
 
 /* Element types: the codes of docs/reference/checkpoint-format.md. */
@@ -76,9 +77,21 @@ typedef struct spw_checkpoint {
   char manifest_sha256[65]; /* hex */
 } spw_checkpoint;
 
-uint32_t spw_abi_version(void);        /* 1; grows when functions or fields are added */
+uint32_t spw_abi_version(void);        /* 2; grows when functions or fields are added */
 const char* spw_library_version(void); /* "0.1.0" */
 const char* spw_last_error(void);      /* "" when the last call of this thread worked */
+
+/* ---- Encryption (version 2 of the interface) ----
+ *
+ * A key is SPW_KEY_BYTES bytes. What takes none uses the one that SPILLWAY_CHECKPOINT_KEY_FILE (a path), _FD (a descriptor's number, read once a process) or
+ * _COMMAND (a JSON array of strings) names, when one is set; what takes one uses that, and NULL is none whatever is set. With a key checkpoints
+ * are saved encrypted, and only encrypted ones are restored. UNAUTHENTICATED: all that is wrong with a key. */
+#define SPW_KEY_BYTES 32
+
+/* 64 hex digits in a file of this user's that nobody else may read. */
+int32_t spw_key_from_file(const char* path, unsigned char* key);
+/* Lets `new_key` open the checkpoint in the step directory `path`, and `old_key` no longer, unless keep_old. What is registered of it stays as it is. */
+int32_t spw_rewrap(const char* path, const unsigned char* old_key, const unsigned char* new_key, int32_t keep_old);
 
 /* ---- Saving ---- */
 
@@ -105,6 +118,7 @@ void spw_writer_options_init(spw_writer_options* options); /* the defaults: atte
 
 /* The writer owns the directory until another one is opened on it. ABORTED: a higher attempt has it. */
 int32_t spw_writer_open(const spw_writer_options* options, spw_writer** out);
+int32_t spw_writer_open_with_key(const spw_writer_options* options, const unsigned char* key, spw_writer** out);
 void spw_writer_close(spw_writer* writer); /* NULL is allowed */
 int64_t spw_writer_attempt(const spw_writer* writer);
 
@@ -135,6 +149,8 @@ int32_t spw_reader_open(const char* path, spw_reader** out);
 /* The newest good one from `resume_from` back (a step directory, or the directory of an attempt or run for its newest): every byte is verified.
  * `job_uid` NULL or "": of any job. NOT_FOUND: there is none. DATA_LOSS: all are damaged. */
 int32_t spw_reader_open_newest(const char* resume_from, const char* job_uid, spw_reader** out);
+int32_t spw_reader_open_with_key(const char* path, const unsigned char* key, spw_reader** out);
+int32_t spw_reader_open_newest_with_key(const char* resume_from, const char* job_uid, const unsigned char* key, spw_reader** out);
 void spw_reader_close(spw_reader* reader); /* NULL is allowed */
 
 void spw_reader_checkpoint(const spw_reader* reader, spw_checkpoint* out);
