@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Reads tests/checkpoint/golden by docs/reference/checkpoint-format.md alone: the offsets and sizes come out of the page's tables, so that page and files cannot part.
-XXH3 is not in Python's library; golden_test.cc holds these digests. Everything else is checked here."""
+XXH3 is not in Python's library; golden_test.cc holds these digests. Everything else is checked here. AES-256-GCM is libcrypto's, HKDF is written out here."""
+import ctypes
+import ctypes.util
 import hashlib
+import hmac
 import json
 import os
 import re
@@ -10,6 +13,8 @@ import unittest
 
 SOURCE = os.environ.get("SPILLWAY_SOURCE") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STEP = os.path.join(SOURCE, "tests", "checkpoint", "golden", "0b1f6e0c-7a54-4d0e-9a51-5d2f6c3a9e10", "5", "0", "a3", "step-000000000120")
+ENCRYPTED_STEP = os.path.join(os.path.dirname(os.path.dirname(STEP)), "a4", "step-000000000160")
+USER_KEY = bytes(range(32))
 LETTERS = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i64": "q"}
 
 
@@ -38,6 +43,13 @@ class Document:
         self.tensor = rows[each + 1:]
         self.dtypes = {int(code): name.split()[0] for code, name in re.findall(r"\| (\d+) \| ([a-z]\w+(?: \([^)]*\))?) (?=\|)", body)}
         self.segment_multiple = int(re.search(r"zeros up to a multiple of (\d+)", container).group(1))
+        encryption = text[text.index("## Encryption"):text.index("## Falling back")]
+        # What each key is derived for, and the rows of an encrypted container: the block's, and the tag's.
+        self.infos = {use: info for info, use in re.findall(r"^\| [a-z' ]+ \| `([^`]+)` \| ([^|]+) \|$", encryption, re.M)}
+        rows = re.findall(r"^\| (\d+)( each)? \| ([^|]+) \|$", encryption, re.M)
+        self.block = [(int(size), what) for size, each, what in rows if not each]
+        self.tag_bytes = [int(size) for size, each, what in rows if each and what.startswith("tag")][0]
+        self.data_key_info = re.search(r"without salt, info `([^`]+)`", encryption.replace("\n", " ")).group(1)
         self.manifest_keys = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`[^|]*`) \|", text[text.index("## MANIFEST"):text.index("## Encryption")], re.M))))
 
 
@@ -69,6 +81,11 @@ def container(document, content):
         values[what] = reader.take(size, kind_of(what))
     body = Reader(content, sum(size for _, size, _ in document.preamble))
     header = {what: body.take(int(size), kind_of(what)) for size, what in document.body}
+    encrypted = next(value for what, value in values.items() if "version" in what) == 2
+    if encrypted:
+        header["associated"] = content[64:84]
+        for size, what in document.block:
+            header[what.split(",")[0]] = body.take(size)
     tensors = []
     for _ in range(next(value for what, value in header.items() if "number of tensors" in what)):
         tensor = {}
@@ -80,6 +97,7 @@ def container(document, content):
                 assert size == "24 *d*"
             elif size == "16 each":
                 tensor["digests"] = [body.take(16) for _ in range(tensor["number of chunks"])]
+                tensor["tags"] = [body.take(document.tag_bytes) for _ in range(tensor["number of chunks"])] if encrypted else []
             else:
                 value = body.take(int(size), kind_of(what))
                 for key in ("u16 bytes of the name", "offset of the segment", "bytes of the segment", "number of chunks", "dimensions", "dtype"):
@@ -88,6 +106,96 @@ def container(document, content):
                         break
         tensors.append(tensor)
     return values, header, tensors, body.at
+
+
+def hkdf(secret, salt, info, size):
+    """RFC 5869 with SHA-256."""
+    key = hmac.new(salt or bytes(32), secret, hashlib.sha256).digest()
+    out, block = b"", b""
+    while len(out) < size:
+        block = hmac.new(key, block + info + bytes([len(out) // 32 + 1]), hashlib.sha256).digest()
+        out += block
+    return out[:size]
+
+
+def gcm_open(key, nonce, associated, sealed, tag):
+    """AES-256-GCM; None when it is not authentic."""
+    crypto = ctypes.CDLL(ctypes.util.find_library("crypto"))
+    for name in ("EVP_CIPHER_CTX_new", "EVP_aes_256_gcm"):
+        getattr(crypto, name).restype = ctypes.c_void_p
+    context, cipher = ctypes.c_void_p(crypto.EVP_CIPHER_CTX_new()), ctypes.c_void_p(crypto.EVP_aes_256_gcm())
+    out, n = ctypes.create_string_buffer(len(sealed) + 16), ctypes.c_int()
+    set_tag = 0x11
+    assert crypto.EVP_DecryptInit_ex(context, cipher, None, key, nonce) == 1
+    assert crypto.EVP_DecryptUpdate(context, None, ctypes.byref(n), associated, len(associated)) == 1
+    assert crypto.EVP_DecryptUpdate(context, out, ctypes.byref(n), sealed, len(sealed)) == 1
+    assert crypto.EVP_CIPHER_CTX_ctrl(context, set_tag, len(tag), tag) == 1
+    authentic = crypto.EVP_DecryptFinal_ex(context, ctypes.create_string_buffer(16), ctypes.byref(n)) == 1
+    crypto.EVP_CIPHER_CTX_free(context)
+    return out.raw[:len(sealed)] if authentic else None
+
+
+def nonce(counter, last):
+    return counter.to_bytes(11, "big") + bytes([1 if last else 0])
+
+
+class Encrypted(unittest.TestCase):
+    """With the user's key, from KEY to the metadata and the tensors; what each step is called, and how long it is, the page says."""
+
+    def setUp(self):
+        self.document = Document()
+        self.key_file = json.loads(bytes_of(os.path.join(ENCRYPTED_STEP, "KEY")))
+        wrap = {name: bytes.fromhex(text) for name, text in self.key_file["wraps"][0].items()}
+        derived = hkdf(USER_KEY, wrap["salt"], self.document.infos["one wrap of the data key"].encode(), 64)
+        self.assertEqual(derived[32:], wrap["check"])
+        self.data_key = gcm_open(derived[:32], nonce(0, True), self.key_file["data_key"].encode(), wrap["wrapped"][:-16], wrap["wrapped"][-16:])
+        self.assertIsNotNone(self.data_key)
+
+    def test_key_file(self):
+        content = bytes_of(os.path.join(ENCRYPTED_STEP, "KEY"))
+        self.assertEqual(content[11:75].decode(), hashlib.sha256(content[78:]).hexdigest())
+        self.assertEqual((self.key_file["format"], self.key_file["version"]), ("spillway-checkpoint-key", 1))
+        self.assertEqual(set(self.key_file), {"sha256", "format", "version", "data_key", "wraps"})
+        self.assertEqual(hkdf(self.data_key, b"", self.document.data_key_info.encode(), 32).hex(), self.key_file["data_key"])
+
+    def test_manifest(self):
+        content = bytes_of(os.path.join(ENCRYPTED_STEP, "MANIFEST"))
+        manifest = json.loads(content)
+        encryption = manifest["encryption"]
+        self.assertEqual((manifest["version"], manifest["metadata"], encryption["cipher"], encryption["data_key"]), (2, {}, "AES-256-GCM", self.key_file["data_key"]))
+        derived = hkdf(self.data_key, bytes.fromhex(encryption["salt"]), self.document.infos["the metadata of one manifest"].encode(), 64)
+        self.assertEqual(derived[32:].hex(), encryption["commitment"])
+        sealed = bytes.fromhex(encryption["metadata"])
+        associated = content[78:].replace(encryption["metadata"].encode(), b"")
+        metadata = gcm_open(derived[:32], nonce(0, True), associated, sealed[:-16], sealed[-16:])
+        self.assertEqual(metadata, '{"loss":"0.5","note":"gr\u00fc\u00df"}'.encode())
+        self.assertIsNone(gcm_open(derived[:32], nonce(0, True), associated + b" ", sealed[:-16], sealed[-16:]))
+
+    def test_containers(self):
+        found = {}
+        for rank in range(2):
+            content = bytes_of(os.path.join(ENCRYPTED_STEP, "rank-%05d.bin" % rank))
+            _, header, tensors, _ = container(self.document, content)
+            derived = hkdf(self.data_key, header["salt"], self.document.infos["one container"].encode(), 64)
+            self.assertEqual(derived[32:], header["commitment"])
+            associated = header["associated"] + header["salt"] + header["commitment"]
+            self.assertEqual(len(associated), 84)
+            number, chunks = 0, sum(tensor["number of chunks"] for tensor in tensors)
+            for tensor in tensors:
+                plain, begin = b"", tensor["offset of the segment"]
+                for tag in tensor["tags"]:
+                    sealed = content[begin + len(plain):begin + min(len(plain) + 4096, tensor["bytes of the segment"])]
+                    chunk = gcm_open(derived[:32], nonce(number, number == chunks - 1), associated, sealed, tag)
+                    self.assertIsNotNone(chunk, (tensor["name"], number))
+                    plain += chunk
+                    number += 1
+                found[tensor["name"], rank] = plain
+        self.assertEqual(found["model/weights", 0] + found["model/weights", 1], struct.pack("<12f", *(i * 0.5 - 1 for i in range(12))))
+        self.assertEqual(found["model/big", 0], struct.pack("<3000h", *(i * 7 - 9000 for i in range(3000))))
+        self.assertEqual(found["lr", 0], struct.pack("<d", 0.001))
+        self.assertEqual(found["lr", 1], found["lr", 0])
+        self.assertEqual(found["state/rng", 1], struct.pack("<2Q", 0x0123456789abcdef, 0xfedcba9876543210))
+        self.assertEqual(found["state/nothing", 1], b"")
 
 
 class Format(unittest.TestCase):

@@ -1,5 +1,5 @@
-// The checkpoint in tests/checkpoint/golden was written once, by version 0.1.0. It must be readable for ever, and as long as the format's
-// version is 1 the same content gives the same bytes. format_test.py reads it by the document alone.
+// The checkpoints in tests/checkpoint/golden were written once, by version 0.1.0: a3 plain, a4 encrypted. They must be readable for ever, and as
+// long as the format's version is 1 the same content gives the same bytes. format_test.py reads both by the document alone.
 #include <stdlib.h>
 
 #include "absl/strings/str_cat.h"
@@ -36,25 +36,44 @@ struct GoldenState {
   }
 };
 
-std::string GoldenStep() {
+std::string Golden(const std::string& step) {
   const char* source = getenv("SPILLWAY_SOURCE");
-  return absl::StrCat(source == nullptr ? "." : source, "/tests/checkpoint/golden/", kCluster, "/5/0/a3/step-000000000120");
+  return absl::StrCat(source == nullptr ? "." : source, "/tests/checkpoint/golden/", kCluster, "/5/0/", step);
 }
 
-TEST(Golden, IsReadable) {
-  ASSERT_OK(Verify(GoldenStep(), VerifyLevel::kFull, "uid-5").status());
+std::string GoldenStep() { return Golden("a3/step-000000000120"); }
+std::string GoldenEncryptedStep() { return Golden("a4/step-000000000160"); }
+
+SecretKey GoldenKey() {
+  SecretKey key;
+  for (size_t i = 0; i < SecretKey::kBytes; ++i) key.data()[i] = static_cast<uint8_t>(i);
+  return key;
+}
+
+void ExpectReadable(const std::string& step, const SecretKey* key, const CheckpointRef& parent) {
+  ASSERT_OK(Verify(step, VerifyLevel::kFull, "uid-5").status());
+  ASSERT_OK(Verify(step, VerifyLevel::kFull, "uid-5", RealIo(), key).status());
   GoldenState state;
-  ASSERT_OK_AND_ASSIGN(const Manifest manifest, Restore(GoldenStep(), {{"model/weights", DType::kF32, {4, 3}, state.weights.data(), 48},
-                                                                       {"model/big", DType::kI16, {3000}, state.big.data(), 6000},
-                                                                       {"state/rng", DType::kU64, {2}, state.rng.data(), 16},
-                                                                       {"lr", DType::kF64, {}, &state.lr, 8}}));
+  ASSERT_OK_AND_ASSIGN(const Manifest manifest, Restore(step,
+                                                        {{"model/weights", DType::kF32, {4, 3}, state.weights.data(), 48},
+                                                         {"model/big", DType::kI16, {3000}, state.big.data(), 6000},
+                                                         {"state/rng", DType::kU64, {2}, state.rng.data(), 16},
+                                                         {"lr", DType::kF64, {}, &state.lr, 8}},
+                                                        RealIo(), key));
   const GoldenState expected = GoldenState::Filled();
   EXPECT_EQ(state.weights, expected.weights);
   EXPECT_EQ(state.big, expected.big);
   EXPECT_EQ(state.rng, expected.rng);
   EXPECT_EQ(state.lr, expected.lr);
-  EXPECT_EQ(manifest.parent, (CheckpointRef{2, 80}));
+  EXPECT_EQ(manifest.parent, parent);
   EXPECT_EQ(manifest.metadata, (Metadata{{"loss", "0.5"}, {"note", "gr\xc3\xbc\xc3\x9f"}}));
+}
+
+TEST(Golden, IsReadable) { ExpectReadable(GoldenStep(), nullptr, {2, 80}); }
+
+TEST(Golden, TheEncryptedOneIsReadable) {
+  const SecretKey key = GoldenKey();
+  ExpectReadable(GoldenEncryptedStep(), &key, {3, 120});
 }
 
 TEST(Golden, TheSameContentGivesTheSameBytes) {

@@ -12,6 +12,8 @@ namespace spillway::checkpoint {
 // True when the parser accepted something, so that a driver can tell whether it gets past the door at all.
 bool FuzzManifest(absl::string_view bytes);           // MANIFEST
 bool FuzzContainerHeader(absl::string_view bytes);    // the header region of a container
+bool FuzzEncryptedHeader(absl::string_view bytes);    // the same of an encrypted one, and what a foreign key makes of it
+bool FuzzKeyFile(absl::string_view bytes);            // KEY
 bool FuzzSafetensorsHeader(absl::string_view bytes);  // i64 bytes of the tensors (little-endian), then the JSON
 
 struct FuzzTarget {
