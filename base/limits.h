@@ -40,9 +40,11 @@ inline constexpr int64_t kLeaseTermBeforeMs = 20'000;        // then SIGTERM,
 inline constexpr int64_t kLeaseKillBeforeMs = 5'000;         // then SIGKILL of the tree
 
 // Jobs.
-inline constexpr int64_t kPriorityMax = 100;       // 0 to this, higher first
-inline constexpr int64_t kStopGraceMs = 30'000;    // SIGTERM to SIGKILL when the spec says nothing
-inline constexpr int64_t kIdleReleaseMs = 60'000;  // a burst node without work is released after this
+inline constexpr int64_t kPriorityMax = 100;  // 0 to this, higher first
+inline constexpr int64_t kArrayTasksMax = 1'000'000;
+inline constexpr size_t kSkippedRangesMax = 1'000;  // apart from each other, of tasks of one job that were cancelled before they began
+inline constexpr int64_t kStopGraceMs = 30'000;     // SIGTERM to SIGKILL when the spec says nothing
+inline constexpr int64_t kIdleReleaseMs = 60'000;   // a burst node without work is released after this
 inline constexpr int64_t kBootTimeoutMs = 10 * 60'000;
 inline constexpr int64_t kRetryBackoffMsMin = 1'000;
 inline constexpr int64_t kRetryBackoffMsMax = 5 * 60'000;

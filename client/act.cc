@@ -5,23 +5,28 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
-#include "client/targets.h"
 
 namespace spillway::client {
 
 int ActOnJobs::Run(Context& context) const {
   ASSIGN_OR_FAIL(context, Api* const api, context.connect());
-  ASSIGN_OR_FAIL(context, const std::vector<JobId> ids, ResolveJobs(*api, jobs, false));
-  if (ids.empty()) {
+  std::vector<JobTasks> targets;
+  if (tasks_too) {
+    ASSIGN_OR_FAIL(context, targets, ResolveJobTasks(*api, jobs, false));
+  } else {
+    ASSIGN_OR_FAIL(context, const std::vector<JobId> ids, ResolveJobs(*api, jobs, false));
+    for (const JobId id : ids) targets.push_back({id, {}});
+  }
+  if (targets.empty()) {
     *context.err << "spillway: no job waits or runs\n";
     return kExitOk;
   }
-  if (ids.size() > 1 && !question.empty()) OR_FAIL(context, context.Confirm(absl::StrCat(question, " ", ids.size(), " jobs?")));
+  if (targets.size() > 1 && !question.empty()) OR_FAIL(context, context.Confirm(absl::StrCat(question, " ", targets.size(), " jobs?")));
   int code = kExitOk;
-  for (const JobId id : ids) {
-    const auto response = call(*api, id);
+  for (const JobTasks& target : targets) {
+    const auto response = call(*api, target);
     if (!response.ok()) {
-      const std::string about = absl::StrCat("job ", id);
+      const std::string about = target.ToString();
       const absl::string_view said = response.status().message();
       code = std::max(
           code, context.Fail(absl::StartsWith(said, about) ? response.status() : absl::Status(response.status().code(), absl::StrCat(about, ": ", said))));
@@ -29,7 +34,9 @@ int ActOnJobs::Run(Context& context) const {
     } else if (context.json) {
       *context.out << ToJson(*response, true);
     } else {
-      *context.out << "job " << id << ": " << (response->message().empty() ? done : Printable(response->message(), 400)) << '\n';
+      const bool several = target.tasks.size() > 1 || (target.tasks.size() == 1 && target.tasks[0].last > target.tasks[0].first);
+      const std::string all_done = several ? absl::StrCat(done, " ", Counted(response->tasks_affected(), "task", "tasks")) : done;
+      *context.out << target.ToString() << ": " << (response->message().empty() ? all_done : Printable(response->message(), 400)) << '\n';
     }
   }
   return code;

@@ -30,6 +30,7 @@ class Api {
   virtual absl::StatusOr<v1::SubmitResponse> Submit(const v1::SubmitRequest& request) = 0;
   virtual absl::StatusOr<v1::Job> Get(const v1::GetJobRequest& request) = 0;
   virtual absl::StatusOr<v1::ListJobsResponse> List(const v1::ListJobsRequest& request) = 0;
+  virtual absl::StatusOr<v1::ListTasksResponse> ListTasks(const v1::ListTasksRequest& request) = 0;
   virtual absl::StatusOr<v1::JobActionResponse> Cancel(const v1::CancelRequest& request) = 0;
   virtual absl::StatusOr<v1::JobActionResponse> Preempt(const v1::PreemptRequest& request) = 0;
   virtual absl::StatusOr<v1::JobActionResponse> Pause(const v1::PauseRequest& request) = 0;

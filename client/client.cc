@@ -85,6 +85,9 @@ class GrpcApi final : public Api {
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request) override {
     return Call<v1::ExplainResponse>(true, request, *jobs_, &v1::JobService::Stub::Explain);
   }
+  absl::StatusOr<v1::ListTasksResponse> ListTasks(const v1::ListTasksRequest& request) override {
+    return Call<v1::ListTasksResponse>(true, request, *jobs_, &v1::JobService::Stub::ListTasks);
+  }
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) override {
     return Call<v1::ListCheckpointsResponse>(true, request, *jobs_, &v1::JobService::Stub::ListCheckpoints);
   }

@@ -4,12 +4,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/attempt_words.h"
+#include "base/limits.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "client/targets.h"
 
 namespace spillway::client {
 namespace {
+
+constexpr int64_t kArrayLookMs = 200;
 
 // A job together with the number of an event before which it looked so: watching from there misses no change.
 struct Snapshot {
@@ -25,12 +27,15 @@ absl::StatusOr<Snapshot> TakeSnapshot(Api& api, JobId job) {
   snapshot.event_seq = listed.event_seq();
   v1::GetJobRequest get;
   get.set_job_id(job);
+  get.set_tasks_max(1);
   ASSIGN_OR_RETURN(snapshot.job, api.Get(get));
   return snapshot;
 }
 
 // Until anything happens to the job, or the time is up.
-absl::Status AwaitChange(Api& api, const Snapshot& snapshot, int64_t timeout_ms) {
+absl::Status AwaitChange(Context& context, Api& api, const Snapshot& snapshot, int64_t timeout_ms) {
+  // Something happens to an array all the time.
+  if (snapshot.job.task_count() > 1) context.sleep_ms(timeout_ms > 0 ? std::min(timeout_ms, kArrayLookMs) : kArrayLookMs);
   v1::WatchRequest watch;
   watch.set_after_seq(snapshot.event_seq > 0 ? snapshot.event_seq : -1);
   watch.set_job_id(snapshot.job.job_id());
@@ -40,11 +45,19 @@ absl::Status AwaitChange(Api& api, const Snapshot& snapshot, int64_t timeout_ms)
   return absl::IsOutOfRange(status) ? absl::OkStatus() : status;
 }
 
-const v1::Task* FindTask(const v1::Job& job, TaskIndex index) {
+// From what is there already, where it is.
+absl::StatusOr<v1::Task> TaskOf(Api& api, const v1::Job& job, TaskIndex index) {
   for (const v1::Task& task : job.tasks()) {
-    if (task.task_index() == index) return &task;
+    if (task.task_index() == index) return task;
   }
-  return nullptr;
+  return GetTask(api, {job.job_id(), index});
+}
+
+// How its last attempt ended.
+std::string LastEnd(const v1::Task& task) {
+  if (task.attempts_size() == 0) return "";
+  const v1::Attempt& last = task.attempts(task.attempts_size() - 1);
+  return absl::StrCat(": ", Name(static_cast<EndCause>(last.end_cause())), last.detail().empty() ? "" : absl::StrCat(" (", Printable(last.detail(), 200), ")"));
 }
 
 std::string Announce(const v1::Attempt& attempt) {
@@ -63,8 +76,47 @@ absl::StatusOr<v1::Job> WaitForEnd(Context& context, Api& api, JobId job, int64_
     if (JobEnded(snapshot.job)) return snapshot.job;
     const int64_t left_ms = timeout_ms == 0 ? 0 : end_ms - context.clock->NowSteadyMs();
     if (timeout_ms > 0 && left_ms <= 0) return snapshot.job;
-    RETURN_IF_ERROR(AwaitChange(api, snapshot, left_ms));
+    RETURN_IF_ERROR(AwaitChange(context, api, snapshot, left_ms));
   }
+}
+
+absl::StatusOr<int> WaitForTasks(Context& context, Api& api, const JobTasks& tasks, int64_t timeout_ms) {
+  const int64_t end_ms = context.clock->NowSteadyMs() + timeout_ms;
+  v1::TaskCounts counts;
+  int64_t ended = 0;
+  v1::Task last;
+  for (const TaskSpan& span : tasks.tasks) {
+    for (TaskIndex index = span.first; index <= span.last;) {
+      ASSIGN_OR_RETURN(const Snapshot snapshot, TakeSnapshot(api, tasks.job));
+      v1::ListTasksRequest request;
+      request.set_job_id(tasks.job);
+      request.set_first_index(index);
+      request.set_page_size(static_cast<int32_t>(std::min(span.last - index + 1, limits::kPageSizeMax)));
+      ASSIGN_OR_RETURN(v1::ListTasksResponse page, api.ListTasks(request));
+      const TaskIndex before = index;
+      for (v1::Task& task : *page.mutable_tasks()) {
+        if (!TaskEnded(task)) break;
+        if (task.state() == v1::SUCCEEDED) counts.set_succeeded(counts.succeeded() + 1);
+        if (task.state() == v1::FAILED) counts.set_failed(counts.failed() + 1);
+        if (task.state() == v1::CANCELLED_STATE) counts.set_cancelled(counts.cancelled() + 1);
+        ++ended;
+        ++index;
+        last.Swap(&task);
+      }
+      if (index > before) continue;
+      const int64_t left_ms = timeout_ms == 0 ? 0 : end_ms - context.clock->NowSteadyMs();
+      if (timeout_ms > 0 && left_ms <= 0) {
+        *context.err << "spillway: " << tasks.ToString() << ": task " << TaskId{tasks.job, index}.ToString() << " has not ended\n";
+        return kExitRefused;
+      }
+      RETURN_IF_ERROR(AwaitChange(context, api, snapshot, left_ms));
+    }
+  }
+  const bool good = counts.succeeded() == ended;
+  const std::string how = ended > 1 ? HumanCounts(counts) : absl::StrCat(Name(static_cast<TaskState>(last.state())), good ? "" : LastEnd(last));
+  *context.err << "spillway: " << (ended > 1 ? "" : "task ") << tasks.ToString() << (ended > 1 ? ": " : " ")
+               << context.Painted(how, good ? Colour::kGreen : Colour::kRed) << '\n';
+  return good ? kExitOk : kExitJobFailed;
 }
 
 absl::Status CopyLog(Context& context, Api& api, const AttemptId& attempt, bool follow) {
@@ -90,10 +142,9 @@ absl::StatusOr<v1::Job> FollowLogs(Context& context, Api& api, TaskId task, Atte
   AttemptNumber shown = after_attempt;
   for (;;) {
     ASSIGN_OR_RETURN(const Snapshot snapshot, TakeSnapshot(api, task.job));
-    const v1::Task* now = FindTask(snapshot.job, task.index);
-    if (now == nullptr) return absl::NotFoundError(absl::StrCat("job ", task.job, " has no task ", task.index));
+    ASSIGN_OR_RETURN(const v1::Task now, TaskOf(api, snapshot.job, task.index));
     bool news = false;
-    for (const v1::Attempt& attempt : now->attempts()) {
+    for (const v1::Attempt& attempt : now.attempts()) {
       if (attempt.key().attempt() <= shown) continue;
       shown = attempt.key().attempt();
       news = true;
@@ -103,8 +154,8 @@ absl::StatusOr<v1::Job> FollowLogs(Context& context, Api& api, TaskId task, Atte
       if (!context.out->good()) return snapshot.job;
     }
     if (news) continue;
-    if (JobEnded(snapshot.job)) return snapshot.job;
-    RETURN_IF_ERROR(AwaitChange(api, snapshot, 0));
+    if (JobEnded(snapshot.job) || (snapshot.job.task_count() > 1 && TaskEnded(now))) return snapshot.job;
+    RETURN_IF_ERROR(AwaitChange(context, api, snapshot, 0));
   }
 }
 
@@ -116,14 +167,11 @@ int ReportEnd(Context& context, const v1::Job& job) {
     return kExitRefused;
   }
   absl::StrAppend(&text, job.state());
-  if (job.tasks_size() > 0 && job.tasks(0).attempts_total() > 0) {
+  if (job.task_count() > 1) {
+    absl::StrAppend(&text, ": ", HumanCounts(job.counts()));
+  } else if (job.tasks_size() > 0 && job.tasks(0).attempts_total() > 0) {
     const v1::Task& task = job.tasks(0);
-    absl::StrAppend(&text, " after ", task.attempts_total(), task.attempts_total() == 1 ? " attempt" : " attempts");
-    if (!good && task.attempts_size() > 0) {
-      const v1::Attempt& last = task.attempts(task.attempts_size() - 1);
-      absl::StrAppend(&text, ": ", Name(static_cast<EndCause>(last.end_cause())),
-                      last.detail().empty() ? "" : absl::StrCat(" (", Printable(last.detail(), 200), ")"));
-    }
+    absl::StrAppend(&text, " after ", task.attempts_total(), task.attempts_total() == 1 ? " attempt" : " attempts", good ? "" : LastEnd(task));
   }
   if (job.end_cause() != v1::END_CAUSE_UNSPECIFIED) {
     absl::StrAppend(&text, ": ", Name(static_cast<EndCause>(job.end_cause())), " (", Printable(job.end_detail(), 200), ")");

@@ -122,6 +122,16 @@ std::string HumanProgress(int64_t step, int64_t total) {
   return absl::StrCat(step, "/", total, " ", static_cast<int64_t>(static_cast<double>(step) * 100.0 / static_cast<double>(total)), "%");
 }
 
+std::string HumanCounts(const v1::TaskCounts& counts) {
+  std::vector<std::string> parts;
+  const auto add = [&](int64_t count, absl::string_view state) {
+    if (count > 0) parts.push_back(absl::StrCat(count, " ", state));
+  };
+  add(counts.queued(), "queued"), add(counts.held(), "held"), add(counts.active(), "active");
+  add(counts.succeeded(), "succeeded"), add(counts.failed(), "failed"), add(counts.cancelled(), "cancelled");
+  return absl::StrJoin(parts, ", ");
+}
+
 std::string HumanResources(const v1::Resources& resources) {
   std::vector<std::string> parts;
   if (resources.cpu_milli() > 0) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "spillway/v1/common.pb.h"
+#include "spillway/v1/job_service.pb.h"
 
 namespace spillway::client {
 
@@ -45,6 +46,7 @@ std::string HumanMoney(int64_t micros);                         // "12.34", "0.0
 std::string HumanTime(int64_t utc_ms);                          // "2026-12-24 08:00:00Z", "" for 0
 std::string Bar(int64_t step, int64_t total, int width);        // "[####----]"
 std::string HumanProgress(int64_t step, int64_t total);         // "340/1000 34%", "340", ""
+std::string HumanCounts(const v1::TaskCounts& counts);          // "812 queued, 50 active, 138 succeeded"
 std::string HumanResources(const v1::Resources& resources);     // "2 cpus, 8GB, 1x simulated 16GB"
 std::string HumanAttempt(const v1::AttemptKey& key);            // "5.17@3", "5.17", "5", ""
 

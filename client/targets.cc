@@ -1,12 +1,14 @@
 #include "client/targets.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/limits.h"
 #include "base/status_macros.h"
@@ -16,10 +18,26 @@
 namespace spillway::client {
 namespace {
 
+// "5.1-3,7": the tasks that are named behind the dot; empty where the text has not this form.
+std::vector<TaskSpan> SpansOf(absl::string_view text) {
+  const size_t dot = text.find('.');
+  if (dot == absl::string_view::npos || text.find('@') != absl::string_view::npos) return {};
+  std::vector<TaskSpan> spans;
+  for (const absl::string_view part : absl::StrSplit(text.substr(dot + 1), ',')) {
+    const size_t dash = part.find('-');
+    const std::string job(text.substr(0, dot + 1));
+    const auto first = ParseTaskId(absl::StrCat(job, part.substr(0, dash)));
+    const auto last = dash == absl::string_view::npos ? first : ParseTaskId(absl::StrCat(job, part.substr(dash + 1)));
+    if (!first.ok() || !last.ok()) return {};
+    spans.push_back({first->index, last->index});
+  }
+  return spans;
+}
+
 bool IsForm(absl::string_view text) {
   const size_t dash = text.find('-');
   const bool range = dash != absl::string_view::npos && ParseTaskId(text.substr(0, dash)).ok() && ParseTaskId(text.substr(dash + 1)).ok();
-  return ParseAttemptId(text).ok() || range || spec::JobNameProblem(text).empty();
+  return ParseAttemptId(text).ok() || range || !SpansOf(text).empty() || spec::JobNameProblem(text).empty();
 }
 
 // What was probably meant: the text with the usual slips mended one after the other until it reads; "" when it never does.
@@ -41,7 +59,7 @@ std::string NearestForm(absl::string_view written) {
 
 absl::Status NoTarget(absl::string_view text) {
   const std::string nearest = NearestForm(text);
-  return absl::InvalidArgumentError(absl::StrCat("`", Printable(text, 60), "` is not a job; write 5, 1-9, 5.17, 5.17@3, last, all, or a name",
+  return absl::InvalidArgumentError(absl::StrCat("`", Printable(text, 60), "` is not a job; write 5, 1-9, 5.17, 5.1-100, 5.17@3, last, all, or a name",
                                                  nearest.empty() ? "" : absl::StrCat(" (did you mean `", nearest, "`?)")));
 }
 
@@ -75,6 +93,15 @@ absl::StatusOr<Target> ParseTarget(absl::string_view text) {
     target.attempt = *attempt;
     target.from = target.to = attempt->job;
     target.kind = attempt->number > 0 ? Target::Kind::kAttempt : text.find('.') != absl::string_view::npos ? Target::Kind::kTask : Target::Kind::kJobs;
+    if (target.kind == Target::Kind::kTask) target.tasks = {{attempt->index, attempt->index}};
+    return target;
+  }
+  if (target.tasks = SpansOf(text); !target.tasks.empty()) {
+    for (const TaskSpan& span : target.tasks) {
+      if (span.last < span.first) return absl::InvalidArgumentError(absl::StrCat("the range `", span.first, "-", span.last, "` ends before it begins"));
+    }
+    target.kind = Target::Kind::kTasks;
+    target.attempt.job = ParseTaskId(text.substr(0, text.find('.')))->job;
     return target;
   }
   if (const size_t dash = text.find('-'); dash != absl::string_view::npos && text.find_first_not_of("0123456789-") == absl::string_view::npos) {
@@ -95,10 +122,34 @@ absl::StatusOr<Target> ParseTarget(absl::string_view text) {
 }
 
 absl::StatusOr<std::vector<JobId>> ResolveJobs(Api& api, const std::vector<std::string>& texts, bool ended_too) {
+  for (const std::string& text : texts) {
+    const auto target = ParseTarget(text);
+    if (!target.ok() || (target->tasks.empty() && target->kind != Target::Kind::kAttempt)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", text, "` is ", target->kind == Target::Kind::kTasks ? "some tasks" : "one task", "; a job is meant here: ", target->attempt.job));
+  }
+  ASSIGN_OR_RETURN(const std::vector<JobTasks> found, ResolveJobTasks(api, texts, ended_too));
   std::vector<JobId> jobs;
-  std::set<JobId> seen;
-  const auto add = [&](JobId job) {
-    if (seen.insert(job).second) jobs.push_back(job);
+  for (const JobTasks& one : found) jobs.push_back(one.job);
+  return jobs;
+}
+
+std::string JobTasks::ToString() const {
+  if (tasks.empty()) return absl::StrCat("job ", job);
+  return absl::StrCat(job, ".", absl::StrJoin(tasks, ",", [](std::string* out, const TaskSpan& span) {
+                        absl::StrAppend(out, span.first, span.last > span.first ? absl::StrCat("-", span.last) : "");
+                      }));
+}
+
+absl::StatusOr<std::vector<JobTasks>> ResolveJobTasks(Api& api, const std::vector<std::string>& texts, bool ended_too) {
+  std::vector<JobTasks> jobs;
+  std::map<JobId, size_t> seen;
+  const auto add = [&](JobId job, const std::vector<TaskSpan>& tasks = {}) {
+    const auto [at, is_new] = seen.insert({job, jobs.size()});
+    if (is_new) return jobs.push_back({job, tasks});
+    std::vector<TaskSpan>& known = jobs[at->second].tasks;
+    if (tasks.empty()) known.clear();
+    if (!known.empty()) known.insert(known.end(), tasks.begin(), tasks.end());
   };
   for (const std::string& text : texts) {
     ASSIGN_OR_RETURN(const Target target, ParseTarget(text));
@@ -107,7 +158,9 @@ absl::StatusOr<std::vector<JobId>> ResolveJobs(Api& api, const std::vector<std::
         for (JobId job = target.from; job <= target.to; ++job) add(job);
         break;
       case Target::Kind::kTask:
-      case Target::Kind::kAttempt: return absl::InvalidArgumentError(absl::StrCat("`", text, "` is one task; a job is meant here: ", target.attempt.job));
+      case Target::Kind::kTasks: add(target.attempt.job, target.tasks); break;
+      case Target::Kind::kAttempt:
+        return absl::InvalidArgumentError(absl::StrCat("`", text, "` is one attempt; a task is meant here: ", target.attempt.task().ToString()));
       case Target::Kind::kLast: {
         ASSIGN_OR_RETURN(const JobId job, NewestJob(api));
         add(job);
@@ -149,9 +202,20 @@ absl::StatusOr<AttemptId> ResolveTask(Api& api, const std::string& text) {
       ASSIGN_OR_RETURN(const JobId job, JobNamed(api, target.name));
       return AttemptId{job, 0, 0};
     }
+    case Target::Kind::kTasks: return absl::InvalidArgumentError(absl::StrCat("`", Printable(text, 60), "` means several tasks; one is meant here"));
     case Target::Kind::kAll: break;
   }
   return absl::InvalidArgumentError(absl::StrCat("`", Printable(text, 60), "` means several jobs; one is meant here"));
+}
+
+absl::StatusOr<v1::Task> GetTask(Api& api, TaskId id) {
+  v1::ListTasksRequest request;
+  request.set_job_id(id.job);
+  request.set_first_index(id.index);
+  request.set_page_size(1);
+  ASSIGN_OR_RETURN(v1::ListTasksResponse response, api.ListTasks(request));
+  if (response.tasks_size() != 1 || response.tasks(0).task_index() != id.index) return absl::InternalError("the scheduler answered with another task");
+  return std::move(*response.mutable_tasks(0));
 }
 
 absl::StatusOr<v1::ListJobsResponse> ListJobs(Api& api, v1::ListJobsRequest request, int64_t limit) {
@@ -168,6 +232,8 @@ absl::StatusOr<v1::ListJobsResponse> ListJobs(Api& api, v1::ListJobsRequest requ
 }
 
 std::vector<std::string> LivingStates() { return {"QUEUED", "HELD", "ACTIVE"}; }
+
+bool TaskEnded(const v1::Task& task) { return task.state() == v1::SUCCEEDED || task.state() == v1::FAILED || task.state() == v1::CANCELLED_STATE; }
 
 int64_t RanMs(const v1::Task& task, int64_t now_utc_ms) {
   int64_t ran_ms = 0;

@@ -1,4 +1,4 @@
-// What people write where a job is meant: `5`, `1-9`, `5.17`, `5.17@3`, `last`, `all`, a name. Owns the forms and finding the jobs meant.
+// What people write where a job is meant: `5`, `1-9`, `5.17`, `5.1-100`, `5.1-3,7`, `5.17@3`, `last`, `all`, a name. Owns the forms and finding the jobs meant.
 #pragma once
 
 #include <string>
@@ -14,13 +14,20 @@ namespace spillway::client {
 inline constexpr int64_t kRangeMax = 10'000;
 // What is meant by one or several jobs, in a verb's help.
 inline constexpr char kJobForms[] = "5, 1-9, last, all, or a name";
+// And where some tasks of an array may be meant too.
+inline constexpr char kTaskForms[] = "5, 1-9, last, all, a name, or tasks: 5.17, 5.1-100, 5.1-3,7";
+
+struct TaskSpan {
+  TaskIndex first = 0, last = 0;  // both included
+};
 
 struct Target {
-  enum class Kind { kJobs, kTask, kAttempt, kLast, kAll, kName };
+  enum class Kind { kJobs, kTask, kTasks, kAttempt, kLast, kAll, kName };
   Kind kind = Kind::kJobs;
-  JobId from = 0, to = 0;  // kJobs: both ends included
-  AttemptId attempt;       // kTask, kAttempt
-  std::string name;        // kName
+  JobId from = 0, to = 0;       // kJobs: both ends included
+  AttemptId attempt;            // kTask, kAttempt; of kTasks the job
+  std::vector<TaskSpan> tasks;  // kTask: the one; kTasks: as written
+  std::string name;             // kName
 };
 
 // INVALID_ARGUMENT lists the forms.
@@ -30,8 +37,21 @@ absl::StatusOr<Target> ParseTarget(absl::string_view text);
 // NOT_FOUND for a name or `last` that stands for nothing; the existence of numbers is left to the call that uses them.
 absl::StatusOr<std::vector<JobId>> ResolveJobs(Api& api, const std::vector<std::string>& texts, bool ended_too);
 
+// A job as a whole, or some of its tasks.
+struct JobTasks {
+  JobId job = 0;
+  std::vector<TaskSpan> tasks;  // empty: the whole job
+
+  std::string ToString() const;  // "job 5", "5.17", "5.1-100,200"
+};
+// In the same way where tasks may be meant too; what is said of one job comes together.
+absl::StatusOr<std::vector<JobTasks>> ResolveJobTasks(Api& api, const std::vector<std::string>& texts, bool ended_too);
+
 // Exactly one task: `5` means its first. The attempt's number is 0 unless written.
 absl::StatusOr<AttemptId> ResolveTask(Api& api, const std::string& text);
+
+// One task as it is now.
+absl::StatusOr<v1::Task> GetTask(Api& api, TaskId id);
 
 // Every page of a list, at most `limit` jobs. The answer's next_page_token says whether there is more.
 absl::StatusOr<v1::ListJobsResponse> ListJobs(Api& api, v1::ListJobsRequest request, int64_t limit);
@@ -39,6 +59,7 @@ absl::StatusOr<v1::ListJobsResponse> ListJobs(Api& api, v1::ListJobsRequest requ
 // States in which a job still lives.
 std::vector<std::string> LivingStates();
 bool JobEnded(const v1::Job& job);
+bool TaskEnded(const v1::Task& task);
 // How long the task's attempts ran, the one that runs up to now.
 int64_t RanMs(const v1::Task& task, int64_t now_utc_ms);
 

@@ -36,7 +36,7 @@ class Observer {
 
   // Users.
   virtual void SubmitAnswered(const std::string& request_id, const std::vector<JobId>& jobs) {}
-  virtual void CancelAnswered(JobId job) {}
+  virtual void CancelAnswered(JobId job, const std::vector<core::TaskRange>& tasks) {}  // no tasks: the whole job
 
   // The scheduler. Every durable turn once, in order, also those that a crash left behind without anybody having been told.
   virtual void TurnMade(const core::State& state, const core::Soft& soft, const core::Policy& policy, int64_t now_ms) {}

@@ -56,6 +56,7 @@ core::NewJob SimUsers::MakeUp(bool haste) {
     if (const JobId needed = AnyLiving(); needed != 0) job.needs.push_back({needed, -1, rng_.Chance(0.5), TaskState::kUnspecified});
   }
   job.paused = rng_.Chance(0.03);
+  if (job.task_count > 1 && rng_.Chance(0.5)) job.parallel = rng_.Between(1, job.task_count);
   return job;
 }
 
@@ -126,8 +127,15 @@ void SimUsers::CancelOne() {
   if (cancel.job == 0) return;
   cancel.now = rng_.Chance(0.3);
   cancel.reason = "the user changed their mind";
-  around_.host->Post(cancel, [this, job = cancel.job](absl::StatusOr<core::Reply> reply) {
-    if (reply.ok()) around_.observer->CancelAnswered(job);
+  if (const int64_t count = State()->jobs.at(cancel.job).job.task_count; count > 1 && rng_.Chance(0.6)) {
+    // One task, or two ranges that may meet: some live, some have ended, some never began.
+    for (int64_t ranges = rng_.Between(1, 2); ranges > 0; --ranges) {
+      const TaskIndex first = rng_.Between(0, count - 1);
+      cancel.tasks.push_back({first, rng_.Chance(0.5) ? first + 1 : rng_.Between(first + 1, count)});
+    }
+  }
+  around_.host->Post(cancel, [this, cancel](absl::StatusOr<core::Reply> reply) {
+    if (reply.ok()) around_.observer->CancelAnswered(cancel.job, cancel.tasks);
   });
 }
 
@@ -173,7 +181,11 @@ void SimUsers::PauseOne(int64_t resume_in_ms) {
 }
 
 void SimUsers::UpdateOne() {
-  if (const JobId job = AnyLiving(); job != 0) around_.host->Post(core::Update{job, rng_.Between(0, 100)}, nullptr);
+  const JobId job = AnyLiving();
+  if (job == 0) return;
+  core::Update update{job, rng_.Between(0, 100), std::nullopt};
+  if (const int64_t count = State()->jobs.at(job).job.task_count; count > 1 && rng_.Chance(0.5)) update.parallel = rng_.Between(1, count);
+  around_.host->Post(update, nullptr);
 }
 
 void SimUsers::ResumeAll() {
@@ -199,8 +211,8 @@ size_t SimUsers::under_way() {
 
 void SimUsers::CancelForSure(JobId job) {
   if (!cancelling_.insert(job).second) return;
-  around_.host->Post(core::Cancel{job, false, "enough"}, [this, job](absl::StatusOr<core::Reply> reply) {
-    if (reply.ok()) around_.observer->CancelAnswered(job);
+  around_.host->Post(core::Cancel{job, false, "enough", {}}, [this, job](absl::StatusOr<core::Reply> reply) {
+    if (reply.ok()) around_.observer->CancelAnswered(job, {});
   });
   around_.world->After(60'000, [this, job] {
     cancelling_.erase(job);

@@ -167,6 +167,12 @@ void CheckRetry(const v1::RetrySpec& retry, Checks* checks) {
   if (retry.has_user_error()) checks->AtLeast("retry.user_error", retry.user_error(), -1);
 }
 
+void CheckArray(const v1::ArraySpec& array, Checks* checks) {
+  if (!array.has_count()) return checks->Add("array.count", absl::StrCat("is missing: how many tasks, 1 to ", limits::kArrayTasksMax));
+  checks->Within("array.count", array.count(), 1, limits::kArrayTasksMax);
+  if (array.has_parallel()) checks->AtLeast("array.parallel", array.parallel(), 1);
+}
+
 // Numbers of jobs, and names.
 template <typename Texts>
 void CheckAfter(absl::string_view path, const Texts& texts, Checks* checks) {
@@ -236,6 +242,7 @@ std::vector<Violation> ValidateJobSpec(const v1::JobSpec& spec) {
   if (spec.after_size() + spec.after_ok_size() + spec.after_any_size() > kNeedsMax) {
     checks.Add("after", absl::StrCat("waits for ", spec.after_size() + spec.after_ok_size() + spec.after_any_size(), " jobs; the most is ", kNeedsMax));
   }
+  if (spec.has_array()) CheckArray(spec.array(), &checks);
   checks.NotBuilt(spec);
   return checks.Take();
 }

@@ -48,6 +48,7 @@ absl::StatusOr<std::vector<std::string>> Environment(const Offer& offer, const v
   for (const auto& [name, value] : spec.env()) env[name] = value;
   env["SPILLWAY_JOB_ID"] = absl::StrCat(offer.attempt.job);
   env["SPILLWAY_TASK_INDEX"] = absl::StrCat(offer.attempt.index);
+  env["SPILLWAY_TASK_COUNT"] = absl::StrCat(spec.has_array() ? spec.array().count() : 1);
   env["SPILLWAY_ATTEMPT"] = absl::StrCat(offer.attempt.number);
   env["SPILLWAY_JOB_UID"] = offer.job_uid;
   env["SPILLWAY_CLUSTER"] = context.cluster_uuid;

@@ -10,27 +10,33 @@ namespace {
 class Cancel final : public Verb {
  public:
   std::string Name() const override { return "cancel"; }
-  std::string Summary() const override { return "end jobs for good"; }
+  std::string Summary() const override { return "end jobs, or tasks of them, for good"; }
   std::vector<std::pair<std::string, std::string>> Examples() const override {
     return {{"spillway cancel 5", "signal, grace, then the end"},
             {"spillway cancel --now 5 7-9", "without grace"},
+            {"spillway cancel 5.17 5.100-199", "some tasks of an array; the others go on"},
             {"spillway cancel all --yes", "everything that waits or runs, without being asked"}};
   }
   void Define(VerbBuilder& builder) override {
-    builder.Positionals("JOB", &jobs_, kJobForms, true);
+    builder.Positionals("JOB", &jobs_, kTaskForms, true);
     builder.Flag("--now", &now_, "SIGKILL at once: no checkpoint");
     builder.Option("--reason", &reason_, "TEXT", "kept with the job");
     builder.Output();
   }
   int Run(Context& context) override {
-    const auto cancel = [this](Api& api, JobId id) {
+    const auto cancel = [this](Api& api, const JobTasks& target) {
       v1::CancelRequest request;
-      request.set_job_id(id);
+      request.set_job_id(target.job);
+      for (const TaskSpan& span : target.tasks) {
+        v1::TaskRange* range = request.add_tasks();
+        range->set_first(span.first);
+        range->set_last(span.last);
+      }
       request.set_now(now_);
       request.set_reason(reason_);
       return api.Cancel(request);
     };
-    return ActOnJobs{jobs_, "Cancel", "cancelled", cancel}.Run(context);
+    return ActOnJobs{jobs_, "Cancel", "cancelled", cancel, true}.Run(context);
   }
 
  private:

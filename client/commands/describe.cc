@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "client/commands/commands.h"
+#include "client/commands/task_table.h"
 #include "client/node_lookup.h"
 #include "client/targets.h"
 #include "spec/yaml.h"
@@ -93,7 +94,8 @@ std::string ShellQuoted(const Words& words) {
   return out;
 }
 
-std::string DescribeJob(const v1::Job& job, const Context& context) {
+// `one_task`: of an array only the one task that it holds is meant.
+std::string DescribeJob(const v1::Job& job, bool one_task, const Context& context) {
   const int64_t now_ms = context.clock->NowUtcMs();
   std::string out = absl::StrCat("job ", job.job_id(), "  ", Printable(job.name()), "  ", context.Painted(job.state(), ColourOfState(job.state())), "\n");
   if (job.has_spec() && job.spec().command_size() > 0) Line(&out, "command", Printable(ShellQuoted(job.spec().command()), 2000));
@@ -108,8 +110,20 @@ std::string DescribeJob(const v1::Job& job, const Context& context) {
   Line(&out, "cost",
        absl::StrCat(HumanMoney(job.cost_micros()), JobEnded(job) ? "" : " so far",
                     job.reserved_micros() > 0 ? absl::StrCat(", and ", HumanMoney(job.reserved_micros()), " of reserved hours") : ""));
-  for (const v1::Task& task : job.tasks()) {
-    if (job.tasks_size() > 1) absl::StrAppend(&out, "\ntask ", job.job_id(), ".", task.task_index(), "  ", Name(static_cast<TaskState>(task.state())), "\n");
+  if (IsArray(job)) {
+    Line(&out, "tasks",
+         absl::StrCat(job.task_count(), ": ", HumanCounts(job.counts()), job.parallel() > 0 ? absl::StrCat("; at most ", job.parallel(), " at once") : ""));
+    Line(&out, "done", absl::StrCat(HumanProgress(EndedTasks(job), job.task_count()), " ", Bar(EndedTasks(job), job.task_count(), 20)));
+  }
+  if (!one_task && IsArray(job)) {
+    if (job.tasks_size() > 0) absl::StrAppend(&out, "\n", TaskTable(job.tasks(), context));
+    if (job.tasks_size() < job.task_count()) {
+      absl::StrAppend(&out, "... and ", job.task_count() - job.tasks_size(), " more: spillway queue --tasks ", job.job_id(), ".", job.tasks_size(), "-",
+                      job.task_count() - 1, "\n");
+    }
+  }
+  for (const v1::Task& task : one_task || !IsArray(job) ? job.tasks() : Tasks()) {
+    if (IsArray(job)) absl::StrAppend(&out, "\ntask ", job.job_id(), ".", task.task_index(), "  ", Name(static_cast<TaskState>(task.state())), "\n");
     Line(&out, "progress", ProgressText(task));
     Line(&out, "checkpoint", CheckpointText(task.checkpoint(), now_ms));
     Line(&out, "waits for", Printable(task.waiting(), 400));
@@ -162,6 +176,7 @@ class Describe final : public Verb {
   std::vector<std::pair<std::string, std::string>> Examples() const override {
     return {{"spillway describe last", "the newest job: each attempt with its node, steps, end and lost work"},
             {"spillway describe bert-base", "the newest job of this name"},
+            {"spillway describe 5.17", "the task 17 of an array, with its attempts"},
             {"spillway describe node gpu-3", "a node: what it has, costs and runs"},
             {"spillway describe 5 -o json", "the Job message"}};
   }
@@ -180,27 +195,35 @@ class Describe final : public Verb {
       return kExitOk;
     }
     ASSIGN_OR_FAIL(context, const AttemptId task, ResolveTask(*api, what_));
+    const auto target = ParseTarget(what_);
+    const bool one_task = target.ok() && (target->kind == Target::Kind::kTask || target->kind == Target::Kind::kAttempt);
     v1::GetJobRequest request;
     request.set_job_id(task.job);
-    ASSIGN_OR_FAIL(context, const v1::Job job, api->Get(request));
-    OR_FAIL(context, CheckPart(job, task));
+    if (one_task) {
+      request.set_tasks_max(0);
+    } else if (!context.json) {
+      request.set_tasks_max(kTasksShown);
+    }
+    ASSIGN_OR_FAIL(context, v1::Job job, api->Get(request));
+    if (one_task) {
+      ASSIGN_OR_FAIL(context, v1::Task only, GetTask(*api, task.task()));
+      OR_FAIL(context, CheckAttempt(only, task));
+      job.clear_tasks();
+      *job.add_tasks() = std::move(only);
+    }
     if (context.json) return context.PrintJson(job);
-    *context.out << DescribeJob(job, context);
+    *context.out << DescribeJob(job, one_task, context);
     return kExitOk;
   }
 
  private:
-  // `5.17` and `5.17@3` name what must be there, though the whole job is shown.
-  static absl::Status CheckPart(const v1::Job& job, const AttemptId& named) {
-    if (named.index == 0 && named.number == 0) return absl::OkStatus();  // a job that ended before it began has no task to show
-    const auto task = std::find_if(job.tasks().begin(), job.tasks().end(), [&](const v1::Task& each) { return each.task_index() == named.index; });
-    if (task == job.tasks().end()) {
-      const std::string only = job.tasks_size() == 1 ? absl::StrCat("; its only task is ", job.job_id(), ".", job.tasks(0).task_index()) : "";
-      return absl::NotFoundError(absl::StrCat("job ", named.job, " has no task ", named.index, only));
-    }
-    if (named.number <= task->attempts_total()) return absl::OkStatus();
+  static constexpr int32_t kTasksShown = 20;
+
+  // `5.17@3` names what must be there, though the whole task is shown.
+  static absl::Status CheckAttempt(const v1::Task& task, const AttemptId& named) {
+    if (named.number <= task.attempts_total()) return absl::OkStatus();
     const std::string newest =
-        task->attempts_total() > 0 ? absl::StrCat("the newest is ", named.task().ToString(), "@", task->attempts_total()) : "it has had none yet";
+        task.attempts_total() > 0 ? absl::StrCat("the newest is ", named.task().ToString(), "@", task.attempts_total()) : "it has had none yet";
     return absl::NotFoundError(absl::StrCat("task ", named.task().ToString(), " has no attempt ", named.number, "; ", newest));
   }
 

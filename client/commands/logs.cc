@@ -11,16 +11,17 @@ namespace {
 class Logs final : public Verb {
  public:
   std::string Name() const override { return "logs"; }
-  std::string Summary() const override { return "what a job wrote"; }
+  std::string Summary() const override { return "what a job, or a task of an array, wrote"; }
   std::vector<std::pair<std::string, std::string>> Examples() const override {
     return {{"spillway logs 5", "the newest attempt so far"},
             {"spillway logs -f last", "follow it, and every attempt after it, until the job has ended"},
+            {"spillway logs 5.17", "the task 17 of an array"},
             {"spillway logs 5 --attempt 1", "the first attempt; 5.0@1 means the same"},
             {"spillway logs 5 --attempt all", "every attempt, one after the other"}};
   }
   void Define(VerbBuilder& builder) override {
     builder.Positional("JOB", &job_, "a job, task or attempt", true);
-    builder.Flag("-f,--follow", &follow_, "go on until the job has ended");
+    builder.Flag("-f,--follow", &follow_, "go on until it has ended");
     builder.Option("--attempt", &attempt_, "N|all", "one attempt, or all; default: the newest");
   }
   int Run(Context& context) override {
@@ -41,30 +42,23 @@ class Logs final : public Verb {
       OR_FAIL(context, CopyLog(context, *api, attempt, follow_));
       return kExitOk;
     }
-    v1::GetJobRequest request;
-    request.set_job_id(attempt.job);
-    ASSIGN_OR_FAIL(context, const v1::Job job, api->Get(request));
-    const v1::Task* task = nullptr;
-    for (const v1::Task& each : job.tasks()) {
-      if (each.task_index() == attempt.index) task = &each;
-    }
-    if (task == nullptr) return context.Fail(absl::NotFoundError(absl::StrCat("job ", attempt.job, " has no task ", attempt.index)));
+    ASSIGN_OR_FAIL(context, const v1::Task task, GetTask(*api, attempt.task()));
     if (follow_) {
       // From the newest attempt on, or from the first one kept.
-      const AttemptNumber after = all ? 0 : std::max<AttemptNumber>(0, task->attempts_total() - 1);
+      const AttemptNumber after = all ? 0 : std::max<AttemptNumber>(0, task.attempts_total() - 1);
       OR_FAIL(context, FollowLogs(context, *api, attempt.task(), after).status());
       return kExitOk;
     }
-    if (task->attempts_total() == 0) {
-      *context.err << "spillway: " << attempt.task().ToString() << " has not started yet" << (task->waiting().empty() ? "" : ": ")
-                   << Printable(task->waiting(), 400) << '\n';
+    if (task.attempts_total() == 0) {
+      *context.err << "spillway: " << attempt.task().ToString() << " has not started yet" << (task.waiting().empty() ? "" : ": ")
+                   << Printable(task.waiting(), 400) << '\n';
       return kExitOk;
     }
     if (!all) {
       OR_FAIL(context, CopyLog(context, *api, AttemptId{attempt.job, attempt.index, 0}, false));
       return kExitOk;
     }
-    for (const v1::Attempt& each : task->attempts()) {
+    for (const v1::Attempt& each : task.attempts()) {
       *context.out << context.Painted(absl::StrCat("==> ", HumanAttempt(each.key()), " on ", Printable(each.node_name(), 60), " <=="), Colour::kBold) << '\n';
       const absl::Status copied = CopyLog(context, *api, AttemptId{attempt.job, attempt.index, each.key().attempt()}, false);
       if (!copied.ok() && !absl::IsNotFound(copied)) return context.Fail(copied);

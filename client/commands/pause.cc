@@ -20,9 +20,9 @@ class Pause final : public Verb {
     builder.Output();
   }
   int Run(Context& context) override {
-    const auto pause = [](Api& api, JobId id) {
+    const auto pause = [](Api& api, const JobTasks& target) {
       v1::PauseRequest request;
-      request.set_job_id(id);
+      request.set_job_id(target.job);
       return api.Pause(request);
     };
     return ActOnJobs{jobs_, "Pause", "paused", pause}.Run(context);
@@ -44,9 +44,9 @@ class Resume final : public Verb {
     builder.Output();
   }
   int Run(Context& context) override {
-    const auto resume = [](Api& api, JobId id) {
+    const auto resume = [](Api& api, const JobTasks& target) {
       v1::ResumeRequest request;
-      request.set_job_id(id);
+      request.set_job_id(target.job);
       return api.Resume(request);
     };
     return ActOnJobs{jobs_, "", "resumed", resume}.Run(context);
@@ -59,25 +59,29 @@ class Resume final : public Verb {
 class Update final : public Verb {
  public:
   std::string Name() const override { return "update"; }
-  std::string Summary() const override { return "change the priority of jobs that wait or run"; }
+  std::string Summary() const override { return "change the priority of jobs that wait or run, or how many tasks of an array may run at once"; }
   std::vector<std::pair<std::string, std::string>> Examples() const override {
     return {{"spillway update 5 --priority 80", "before everything of less; what runs with less may have to make room"},
-            {"spillway update 7-9 --priority 10", "these can wait"}};
+            {"spillway update 7-9 --priority 10", "these can wait"},
+            {"spillway update 5 --parallel 20", "at most so many of its tasks start from now on; what runs goes on"}};
   }
   void Define(VerbBuilder& builder) override {
     builder.Positionals("JOB", &jobs_, kJobForms, true);
     builder.Option("--priority", &priority_, "N", "0 to 100, higher first");
+    builder.Option("--parallel", &parallel_, "N", "at most so many tasks of an array at once");
     builder.Output();
   }
   int Run(Context& context) override {
-    if (!priority_) return context.Fail(absl::InvalidArgumentError("nothing to change: give --priority"));
-    if (*priority_ < 0 || *priority_ > limits::kPriorityMax) {
+    if (!priority_ && !parallel_) return context.Fail(absl::InvalidArgumentError("nothing to change: give --priority or --parallel"));
+    if (parallel_ && *parallel_ < 1) return context.Fail(absl::InvalidArgumentError(absl::StrCat("--parallel: ", *parallel_, " is less than 1")));
+    if (priority_ && (*priority_ < 0 || *priority_ > limits::kPriorityMax)) {
       return context.Fail(absl::InvalidArgumentError(absl::StrCat("--priority: ", *priority_, " is outside 0 to ", limits::kPriorityMax)));
     }
-    const auto update = [this](Api& api, JobId id) {
+    const auto update = [this](Api& api, const JobTasks& target) {
       v1::UpdateRequest request;
-      request.set_job_id(id);
-      request.set_priority(static_cast<int32_t>(*priority_));
+      request.set_job_id(target.job);
+      if (priority_) request.set_priority(static_cast<int32_t>(*priority_));
+      if (parallel_) request.set_parallel(*parallel_);
       return api.Update(request);
     };
     return ActOnJobs{jobs_, "", "updated", update}.Run(context);
@@ -85,7 +89,7 @@ class Update final : public Verb {
 
  private:
   std::vector<std::string> jobs_;
-  std::optional<int64_t> priority_;
+  std::optional<int64_t> priority_, parallel_;
 };
 
 }  // namespace

@@ -1,8 +1,11 @@
-#include "absl/strings/ascii.h"
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/attempt_words.h"
+#include "base/limits.h"
 #include "base/text.h"
 #include "client/commands/commands.h"
+#include "client/commands/task_table.h"
 #include "client/targets.h"
 
 namespace spillway::client {
@@ -18,6 +21,7 @@ class Queue final : public Verb {
   std::vector<std::pair<std::string, std::string>> Examples() const override {
     return {{"spillway queue", "jobs that wait or run"},
             {"spillway ps --all", "ended jobs too, the newest first"},
+            {"spillway queue --tasks 5", "the tasks of an array; 5.100-199 for some of them"},
             {"spillway queue --watch", "the same, kept up to date, with progress bars"},
             {"spillway queue --state FAILED -o json", "one JSON document for scripts"}};
   }
@@ -25,6 +29,7 @@ class Queue final : public Verb {
     builder.Flag("-a,--all", &all_, "ended jobs too");
     builder.Options("--state", &states_, "STATE", "only jobs in this state");
     builder.Option("--name", &name_, "NAME", "only jobs of this name");
+    builder.Option("--tasks", &tasks_, "JOB", "the tasks of one job instead, or some of them: 5, 5.17, 5.100-199");
     builder.Option("-n,--limit", &limit_, "N", "at most so many (200)");
     builder.Flag("-w,--watch", &watch_, "keep it up to date until interrupted");
     builder.Output();
@@ -45,29 +50,65 @@ class Queue final : public Verb {
     }
     ASSIGN_OR_FAIL(context, Api* const api, context.connect());
     for (;;) {
-      ASSIGN_OR_FAIL(context, const v1::ListJobsResponse jobs, ListJobs(*api, request, limit_));
-      if (context.json) return context.PrintJson(jobs);
+      std::string text;
+      if (tasks_.empty()) {
+        ASSIGN_OR_FAIL(context, const v1::ListJobsResponse jobs, ListJobs(*api, request, limit_));
+        if (context.json) return context.PrintJson(jobs);
+        text = Render(context, jobs);
+      } else {
+        ASSIGN_OR_FAIL(context, const v1::ListTasksResponse tasks, ListTasksMeant(*api));
+        if (context.json) return context.PrintJson(tasks);
+        text = TaskTable(tasks.tasks(), context);
+        if (!tasks.next_page_token().empty()) absl::StrAppend(&text, "... and more; --limit shows more than ", limit_, "\n");
+      }
       if (watch_ && context.out_is_terminal) *context.out << "\x1b[H\x1b[J";
-      *context.out << Render(context, jobs) << std::flush;
+      *context.out << text << std::flush;
       if (!watch_ || !context.out->good()) return kExitOk;
       context.sleep_ms(kRefreshMs);
     }
   }
 
  private:
+  absl::StatusOr<v1::ListTasksResponse> ListTasksMeant(Api& api) const {
+    ASSIGN_OR_RETURN(const std::vector<JobTasks> meant, ResolveJobTasks(api, {tasks_}, true));
+    if (meant.size() != 1) return absl::InvalidArgumentError(absl::StrCat("`", Printable(tasks_, 60), "` means several jobs; one is meant here"));
+    std::vector<TaskSpan> spans = meant[0].tasks;
+    if (spans.empty()) spans.push_back({0, limits::kArrayTasksMax});
+    v1::ListTasksResponse all;
+    for (const TaskSpan& span : spans) {
+      v1::ListTasksRequest request;
+      request.set_job_id(meant[0].job);
+      request.set_first_index(span.first);
+      do {
+        if (all.tasks_size() == limit_) {
+          all.set_next_page_token("more");
+          return all;
+        }
+        request.set_page_size(static_cast<int32_t>(std::min({limits::kPageSizeMax, limit_ - all.tasks_size(), span.last - request.first_index() + 1})));
+        ASSIGN_OR_RETURN(v1::ListTasksResponse page, api.ListTasks(request));
+        for (v1::Task& task : *page.mutable_tasks()) all.mutable_tasks()->Add(std::move(task));
+        request.set_first_index(request.first_index() + page.tasks_size());
+        if (page.next_page_token().empty()) break;
+      } while (request.first_index() <= span.last);
+    }
+    return all;
+  }
+
   std::string Render(const Context& context, const v1::ListJobsResponse& jobs) const {
     if (jobs.jobs_size() == 0) return all_ ? "no jobs\n" : "no job waits or runs (--all shows the ended ones)\n";
     const int64_t now_ms = context.clock->NowUtcMs();
-    Table table({">ID", "NAME", "STATE", ">PRIO", "NODE", "MARKET", "PROGRESS", ">TRY", ">AGE", ">RAN", ">COST", "WAITS FOR"});
+    Table table({">ID", "NAME", "STATE", ">PRIO", "NODE", "MARKET", "PROGRESS", "TASKS", ">TRY", ">AGE", ">RAN", ">COST", "WAITS FOR"});
     for (const v1::Job& job : jobs.jobs()) {
       const v1::Task none;
       const v1::Task& task = job.tasks_size() > 0 ? job.tasks(0) : none;
       const v1::Attempt* last = task.attempts_size() > 0 ? &task.attempts(task.attempts_size() - 1) : nullptr;
-      const bool alive = last != nullptr && last->state() != v1::ENDED;
+      const bool alive = last != nullptr && last->state() != v1::ENDED && !IsArray(job);
       const std::string state = job.state() == "HELD" ? absl::StrCat("HELD ", LowerName(static_cast<HoldReason>(task.hold_reason()))) : job.state();
-      std::string progress = HumanProgress(task.progress().step(), task.progress().total());
-      if (watch_ && task.progress().total() > 0) progress = absl::StrCat(Bar(task.progress().step(), task.progress().total(), 16), " ", progress);
-      const int64_t ran_ms = RanMs(task, now_ms);
+      const int64_t step = IsArray(job) ? EndedTasks(job) : task.progress().step();
+      const int64_t total = IsArray(job) ? job.task_count() : task.progress().total();
+      std::string progress = HumanProgress(step, total);
+      if (watch_ && total > 0) progress = absl::StrCat(Bar(step, total, 16), " ", progress);
+      const int64_t ran_ms = IsArray(job) ? 0 : RanMs(task, now_ms);
       table.Add({absl::StrCat(job.job_id()),
                  job.name(),
                  {state, ColourOfState(job.state())},
@@ -75,7 +116,8 @@ class Queue final : public Verb {
                  alive ? last->node_name() : "",
                  alive ? LowerName(static_cast<Market>(last->market())) : "",
                  progress,
-                 task.attempts_total() > 0 ? absl::StrCat(task.attempts_total()) : "",
+                 IsArray(job) ? HumanCounts(job.counts()) : "",
+                 task.attempts_total() > 0 && !IsArray(job) ? absl::StrCat(task.attempts_total()) : "",
                  HumanAge(now_ms, job.submitted_utc_ms()),
                  ran_ms > 0 ? HumanDuration(ran_ms) : "",
                  job.cost_micros() > 0 ? HumanMoney(job.cost_micros()) : "",
@@ -88,7 +130,7 @@ class Queue final : public Verb {
 
   bool all_ = false, watch_ = false;
   std::vector<std::string> states_;
-  std::string name_;
+  std::string name_, tasks_;
   int64_t limit_ = 200;
 };
 

@@ -54,7 +54,10 @@ class RunCommand final : public Verb {
                         absl::StrCat("spillway: job ", id, " (", job.spec.name(), ") submitted; it goes on if you leave (spillway cancel ", id, ")"),
                         Colour::kDim)
                  << std::endl;
-    ASSIGN_OR_FAIL(context, const v1::Job ended, FollowLogs(context, *api, TaskId{id, 0}, 0));
+    ASSIGN_OR_FAIL(context, v1::Job ended, FollowLogs(context, *api, TaskId{id, 0}, 0));
+    if (job.spec.has_array()) {  // the other tasks of it
+      ASSIGN_OR_FAIL(context, ended, WaitForEnd(context, *api, id, 0));
+    }
     return ReportEnd(context, ended);
   }
 

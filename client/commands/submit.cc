@@ -16,6 +16,7 @@ class Submit final : public Verb {
             {"spillway submit --set resources.gpu.count=2 --set env.SEED=7 train.yaml", "change what the file says"},
             {"spillway submit --request-id nightly-2026-12-24 train.yaml", "submitting again with this id makes no second job"},
             {"spillway submit prepare.yaml train.yaml", "together: `after: [prepare]` in the second means the first, by its name"},
+            {"spillway submit --array 100 --parallel 8 trial.yaml", "100 tasks, each with its own SPILLWAY_TASK_INDEX, at most 8 at once"},
             {"spillway submit --hold train.yaml", "nothing runs before `spillway resume`"},
             {"spillway submit -", "read the job from standard input"}};
   }
@@ -24,11 +25,16 @@ class Submit final : public Verb {
     builder.Files("JOB.yaml", &files_, "job files; - is standard input");
     builder.Flag("--wait", &wait_, "wait until every job has ended");
     builder.Flag("--hold", &hold_, "held until `spillway resume`");
+    builder.Option("--array", &array_, "N", "so many tasks of every file: array.count");
+    builder.Option("--parallel", &parallel_, "N", "at most so many of them at once: array.parallel");
     builder.Option("--request-id", &request_id_, "ID", "your own name for this submission: the same one within 24 h gives the first answer again");
     builder.Options("--set", &settings_, "KEY=VALUE", "one key of every file, such as resources.gpu.count=2");
     builder.Output();
   }
   int Run(Context& context) override {
+    // Said by flags they come after what --set says.
+    if (!array_.empty()) settings_.push_back("array.count=" + array_);
+    if (!parallel_.empty()) settings_.push_back("array.parallel=" + parallel_);
     std::vector<JobFile> jobs;
     absl::Status refused;
     for (const std::string& file : files_) {
@@ -70,7 +76,7 @@ class Submit final : public Verb {
   }
 
   std::vector<std::string> files_, settings_;
-  std::string request_id_;
+  std::string request_id_, array_, parallel_;
   bool wait_ = false, hold_ = false;
 };
 

@@ -19,6 +19,7 @@ bool HasAttempts(const State& state, NodeId node) { return state.index.on_node.c
 absl::Status MayBeOffered(const AdmitContext& context, const Job& job, TaskId id) {
   const Task* task = FindTask(context.state, id);
   if (job.cancel_requested) return Refused(absl::StrCat("task ", id.ToString(), " was cancelled"));
+  if (AtLimit(job)) return Refused(absl::StrCat("job ", job.id, " has as many tasks ACTIVE as it may at once, ", job.parallel));
   if (task == nullptr) {
     if (id.index != job.next_index || id.index >= job.task_count) return Refused(absl::StrCat("task ", id.ToString(), " is not the next of its job to start"));
     if (const HoldReason hold = HoldOf(job); hold != HoldReason::kUnspecified) return Refused(absl::StrCat("job ", job.id, " is held: ", LowerName(hold)));

@@ -1,4 +1,4 @@
-// Admits what holds jobs back and lets them go: the jobs they wait for, the user's pause, a changed priority.
+// Admits what holds jobs back and lets them go: the jobs they wait for, the user's pause, a changed priority or limit.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +10,12 @@ namespace spillway::core {
 namespace {
 
 int64_t LivingTasks(const Job& job) { return job.counts.queued + job.counts.held + job.counts.active; }
+
+// "priority 60, was 50".
+std::string Changed(absl::string_view what, const std::string& was, const std::string& is) {
+  return absl::StrCat(what, " ", is, is == was ? " as before" : absl::StrCat(", was ", was));
+}
+std::string LimitText(int64_t parallel) { return parallel == 0 ? "without limit" : absl::StrCat(parallel); }
 
 absl::Status Invalid(size_t place, absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("jobs[", place, "]: ", what)); }
 
@@ -139,16 +145,23 @@ Admitted AdmitOne(const AdmitContext& context, const Resume& command) {
 Admitted AdmitOne(const AdmitContext& context, const Update& command) {
   const Job* job = FindJob(context.state, command.job);
   if (job == nullptr) return NoSuchJob(context.state, command.job);
-  if (!command.priority) return absl::InvalidArgumentError("nothing to change: give a priority");
-  if (*command.priority < 0 || *command.priority > limits::kPriorityMax) {
+  if (!command.priority && !command.parallel) return absl::InvalidArgumentError("nothing to change: give a priority or parallel");
+  if (command.priority && (*command.priority < 0 || *command.priority > limits::kPriorityMax)) {
     return absl::InvalidArgumentError(absl::StrCat("priority: must be 0 to ", limits::kPriorityMax, ", not ", *command.priority));
   }
+  if (command.parallel && *command.parallel < 1) return absl::InvalidArgumentError(absl::StrCat("parallel: must be 1 or more, not ", *command.parallel));
+  if (command.parallel && job->task_count == 1)
+    return absl::FailedPreconditionError(absl::StrCat("job ", job->id, " has one task only: parallel is for arrays"));
+  JobUpdated event{job->id, command.priority.value_or(job->priority), command.parallel.value_or(job->parallel)};
+  if (event.parallel >= job->task_count) event.parallel = 0;
+  std::vector<std::string> changes;
+  if (command.priority) changes.push_back(Changed("priority", absl::StrCat(job->priority), absl::StrCat(event.priority)));
+  if (command.parallel) changes.push_back(Changed("parallel", LimitText(job->parallel), LimitText(event.parallel)));
   Admission admission;
-  admission.reply.message =
-      absl::StrCat("priority ", *command.priority, *command.priority == job->priority ? " as before" : absl::StrCat(", was ", job->priority));
-  if (*command.priority == job->priority) return admission;
-  admission.events.push_back(JobUpdated{job->id, *command.priority});
+  admission.reply.message = absl::StrJoin(changes, "; ");
+  if (event.priority == job->priority && event.parallel == job->parallel) return admission;
   admission.reply.affected = LivingTasks(*job);
+  admission.events.push_back(event);
   return admission;
 }
 

@@ -1,4 +1,5 @@
 // Admits what users ask about jobs, and what the sealer found.
+#include <algorithm>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -11,14 +12,15 @@
 namespace spillway::core {
 namespace {
 
-constexpr int64_t kTasksPerJobMax = 100'000;
-
 absl::Status ValidateJob(const NewJob& job, size_t number) {
   const auto bad = [&](absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("jobs[", number, "]", what)); };
   if (job.uid.empty()) return bad(".uid: must not be empty");
   if (job.name.size() > limits::kNameBytesMax) return bad(absl::StrCat(".name: longer than ", limits::kNameBytesMax, " bytes"));
   if (job.spec_digest.size() != 32) return bad(absl::StrCat(".spec_digest: must have 32 bytes, not ", job.spec_digest.size()));
-  if (job.task_count < 1 || job.task_count > kTasksPerJobMax) return bad(absl::StrCat(".task_count: must be 1 to ", kTasksPerJobMax, ", not ", job.task_count));
+  if (job.task_count < 1 || job.task_count > limits::kArrayTasksMax) {
+    return bad(absl::StrCat(".array.count: must be 1 to ", limits::kArrayTasksMax, ", not ", job.task_count));
+  }
+  if (job.parallel < 0) return bad(absl::StrCat(".array.parallel: must be 1 or more, not ", job.parallel));
   const Shape& shape = job.shape;
   if (shape.nodes != 1) return bad(absl::StrCat(".resources.nodes: ", shape.nodes, " is not built yet; only 1"));
   if (shape.gpu_count < 0 || shape.gpu_count > 64) return bad(absl::StrCat(".resources.gpu.count: must be 0 to 64, not ", shape.gpu_count));
@@ -82,6 +84,73 @@ StopRequest CancelStop(const AdmitContext& context, const Job& job, const Cancel
   stop.requested_ms = context.now_ms;
   stop.reason = command.reason;
   return stop;
+}
+
+// In order, each task once.
+absl::StatusOr<std::vector<TaskRange>> InOrder(const Job& job, std::vector<TaskRange> tasks) {
+  std::sort(tasks.begin(), tasks.end(), [](const TaskRange& a, const TaskRange& b) { return a.first < b.first; });
+  std::vector<TaskRange> joined;
+  for (const TaskRange& range : tasks) {
+    if (range.end <= range.first) return absl::InvalidArgumentError("tasks: a range ends before it begins");
+    if (range.first < 0 || range.end > job.task_count) {
+      return absl::NotFoundError(absl::StrCat("job ", job.id, " has no task ", range.first < 0 ? range.first : std::max(range.first, job.task_count),
+                                              "; its tasks are 0 to ", job.task_count - 1));
+    }
+    if (!joined.empty() && range.first <= joined.back().end) {
+      joined.back().end = std::max(joined.back().end, range.end);
+    } else {
+      joined.push_back(range);
+    }
+  }
+  if (joined.size() > limits::kSkippedRangesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tasks: ", joined.size(), " separate ranges; the most is ", limits::kSkippedRangesMax, ": cancel longer ranges"));
+  }
+  return joined;
+}
+
+std::string StoppingHow(const Cancel& command, const StopRequest& stop) {
+  return command.now ? "being cancelled: killed at once" : absl::StrCat("being cancelled: stopping within its grace of ", FormatDurationMs(stop.grace_ms));
+}
+
+Admitted CancelSome(const AdmitContext& context, const LiveJob& live, const Cancel& command) {
+  const Job& job = live.job;
+  absl::StatusOr<std::vector<TaskRange>> tasks = InOrder(job, command.tasks);
+  if (!tasks.ok()) return tasks.status();
+  const StopRequest stop = CancelStop(context, job, command);
+  Admission admission;
+  int64_t waiting = 0, active = 0;
+  size_t ranges = job.skipped.size();
+  bool changes = false;
+  for (const TaskRange& range : *tasks) {
+    const TaskRange unstarted{std::max(range.first, job.next_index), range.end};
+    if (unstarted.size() > 0) {
+      waiting += unstarted.size();
+      for (const TaskRange& gone : job.skipped) waiting -= std::max<int64_t>(0, std::min(gone.end, unstarted.end) - std::max(gone.first, unstarted.first));
+      ++ranges;
+    }
+    for (auto task = live.tasks.lower_bound(range.first); task != live.tasks.end() && task->first < range.end; ++task) {
+      const std::optional<Attempt>& attempt = task->second.attempt;
+      ++(attempt ? active : waiting);
+      changes = changes || (attempt && (!(job.cancel_requested || task->second.cancel_requested) || Tightens(attempt->stop, stop)));
+    }
+  }
+  changes = changes || waiting > 0;
+  admission.reply.affected = waiting + active;
+  if (waiting + active == 0) {
+    const bool one = tasks->size() == 1 && tasks->front().size() == 1;
+    return absl::FailedPreconditionError(one ? absl::StrCat("task ", TaskId{job.id, tasks->front().first}.ToString(), " has ended")
+                                             : absl::StrCat("these tasks of job ", job.id, " have all ended"));
+  }
+  if (ranges > limits::kSkippedRangesMax) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", job.id, " has ", job.skipped.size(),
+                                                      " separate ranges of tasks that were cancelled before they began; the most is ",
+                                                      limits::kSkippedRangesMax, ": cancel longer ranges"));
+  }
+  if (changes) admission.events.push_back(TasksCancelRequested{job.id, *std::move(tasks), stop});
+  if (active > 0) admission.reply.message = changes ? StoppingHow(command, stop) : "is being cancelled already";
+  if (active > 0 && waiting > 0) absl::StrAppend(&admission.reply.message, "; ", waiting, " that waited ", waiting == 1 ? "is" : "are", " cancelled");
+  return admission;
 }
 
 }  // namespace
@@ -153,6 +222,7 @@ Admitted AdmitOne(const AdmitContext& context, const Submit& command) {
     job.grace_ms = wanted.grace_ms > 0 ? wanted.grace_ms : limits::kStopGraceMs;
     job.max_silence_ms = wanted.max_silence_ms;
     job.task_count = wanted.task_count;
+    job.parallel = wanted.parallel;
     job.paused = wanted.paused;
     if (const absl::Status needs = TakeNeeds(context, command, i, &job, &admission.reply); !needs.ok()) return needs;
     (HoldOf(job) == HoldReason::kUnspecified ? job.counts.queued : job.counts.held) = wanted.task_count;
@@ -169,6 +239,7 @@ Admitted AdmitOne(const AdmitContext& context, const Submit& command) {
 Admitted AdmitOne(const AdmitContext& context, const Cancel& command) {
   const auto live = context.state.jobs.find(command.job);
   if (live == context.state.jobs.end()) return NoSuchJob(context.state, command.job);
+  if (!command.tasks.empty()) return CancelSome(context, live->second, command);
   const Job& job = live->second.job;
   Admission admission;
   admission.reply.affected = job.counts.queued + job.counts.held + job.counts.active;
@@ -177,9 +248,7 @@ Admitted AdmitOne(const AdmitContext& context, const Cancel& command) {
   for (const auto& [index, task] : live->second.tasks) changes = changes || (task.attempt && Tightens(task.attempt->stop, stop));
   if (changes) admission.events.push_back(JobCancelRequested{job.id, stop});
   if (job.counts.active > 0) {
-    admission.reply.message = !changes      ? "is being cancelled already"
-                              : command.now ? "being cancelled: killed at once"
-                                            : absl::StrCat("being cancelled: stopping within its grace of ", FormatDurationMs(stop.grace_ms));
+    admission.reply.message = changes ? StoppingHow(command, stop) : "is being cancelled already";
   }
   return admission;
 }

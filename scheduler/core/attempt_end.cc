@@ -8,10 +8,10 @@
 namespace spillway::core {
 namespace {
 
-// A node that never had the attempt, or killed it on its own account, answers CANCELLED. That ends the task only if the job was cancelled: otherwise the end
-// counts as what was asked for, or as the node's doing.
-End Believed(const Job& job, const Attempt& attempt, End end) {
-  if (end.cause != EndCause::kCancelled || job.cancel_requested) return end;
+// A node that never had the attempt, or killed it on its own account, answers CANCELLED. That ends the task only if it was cancelled, it alone or with its
+// job: otherwise the end counts as what was asked for, or as the node's doing.
+End Believed(bool cancelled, const Attempt& attempt, End end) {
+  if (end.cause != EndCause::kCancelled || cancelled) return end;
   if (attempt.stop && attempt.stop->cause != EndCause::kCancelled) {
     end.cause = attempt.stop->cause;
     end.initiator = attempt.stop->initiator;
@@ -31,12 +31,13 @@ bool MustSeal(const Attempt& attempt, const End& end) { return attempt.accepted_
 AttemptEnded EndOf(const AdmitContext& context, const Job& job, const Task& task, const End& end) {
   CHECK(task.attempt) << task.id.ToString();
   const Attempt& attempt = *task.attempt;
-  const End believed = Believed(job, attempt, end);
+  const bool cancelled = job.cancel_requested || task.cancel_requested;
+  const End believed = Believed(cancelled, attempt, end);
   RetryInput input;
   input.cause = believed.cause;
   input.initiator = believed.initiator;
   input.policy = job.retry;
-  input.cancel_requested = job.cancel_requested;
+  input.cancel_requested = cancelled;
   input.newer_checkpoint = task.checkpoint && task.checkpoint->attempt == attempt.number && task.checkpoint->step > attempt.from_step;
   input.preempted = task.preempted;
   input.node_faults = task.node_faults;

@@ -29,6 +29,7 @@ struct NewJob {
   RetryPolicy retry;
   int64_t grace_ms = 0, max_silence_ms = 0;
   int64_t task_count = 1;
+  int64_t parallel = 0;  // 0: no limit
   std::vector<NewNeed> needs;
   bool paused = false;  // submitted with hold
 };
@@ -41,10 +42,11 @@ struct Submit {
   std::string request_digest;
   std::vector<NewJob> jobs;
 };
-struct Cancel {  // NOT_FOUND; a job that has ended is FAILED_PRECONDITION
+struct Cancel {  // NOT_FOUND; a job that has ended is FAILED_PRECONDITION, and so is one none of whose `tasks` lives
   JobId job = 0;
   bool now = false;
   std::string reason;
+  std::vector<TaskRange> tasks;  // in any order; empty: the whole job
 };
 struct Preempt {  // FAILED_PRECONDITION unless the task has a STARTING or RUNNING attempt
   TaskId task;
@@ -59,6 +61,7 @@ struct Resume {
 struct Update {
   JobId job = 0;
   std::optional<int64_t> priority;
+  std::optional<int64_t> parallel;  // of an array; as many as it has tasks, or more, is no limit
 };
 struct CordonNode {
   NodeId node = 0;

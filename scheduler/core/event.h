@@ -228,7 +228,7 @@ struct JobReleased {  // what it waited for has come: its tasks are QUEUED, or H
     a(1, s.job);
   }
 };
-struct JobFailed {  // before any of its tasks began: they are FAILED, and the job says why
+struct JobFailed {  // before any of its tasks began: those that were not cancelled are FAILED, and the job says why
   JobId job = 0;
   EndCause cause = EndCause::kUnspecified;
   std::string detail;
@@ -255,16 +255,26 @@ struct JobResumed {
 struct JobUpdated {  // what an update may change, as it is from now on
   JobId job = 0;
   int64_t priority = 0;
+  int64_t parallel = 0;
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
-    a(1, s.job), a(2, s.priority);
+    a(1, s.job), a(2, s.priority), a(3, s.parallel);
+  }
+};
+struct TasksCancelRequested {  // of these, QUEUED and HELD ones become CANCELLED at once; ACTIVE ones get `stop`; those that have ended stay as they are
+  JobId job = 0;
+  std::vector<TaskRange> tasks;
+  StopRequest stop;
+  template <typename S, typename A>
+  static void Fields(S& s, A& a) {
+    a(1, s.job), a(2, s.tasks), a(3, s.stop);
   }
 };
 
 using Event = std::variant<Configured, JobSubmitted, RequestRecorded, RequestsForgotten, JobCancelRequested, AttemptOffered, AttemptAccepted, AttemptStarted,
                            AttemptStopRequested, AttemptEnded, CheckpointRegistered, AttemptSealed, NodeRequested, NodeCreated, NodeCreateRefused,
                            NodeRegistered, NodeNoticed, NodeCordoned, NodeDrainStarted, NodeReleaseRequested, OrphanAdopted, NodeGone, OffersUpdated,
-                           ReportsTaken, JobReleased, JobFailed, JobPaused, JobResumed, JobUpdated>;
+                           ReportsTaken, JobReleased, JobFailed, JobPaused, JobResumed, JobUpdated, TasksCancelRequested>;
 
 // "attempt_ended": the word that Watch and `spillway events` show.
 const char* EventKind(const Event& event);

@@ -34,7 +34,8 @@ const char* EventKind(const Event& event) {
                                         "job_failed",
                                         "job_paused",
                                         "job_resumed",
-                                        "job_updated"};
+                                        "job_updated",
+                                        "tasks_cancel_requested"};
   static_assert(kKinds.size() == std::variant_size_v<Event>);
   return kKinds[event.index()];
 }

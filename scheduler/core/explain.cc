@@ -146,6 +146,11 @@ class Explainer {
     if (task.not_before_ms > now_ms_) {
       Say("BACKOFF", absl::StrCat("starts again in ", Until(task.not_before_ms, now_ms_), LastEnd(task)), "");
     }
+    if (AtLimit(job)) {
+      return Say("ARRAY_LIMIT",
+                 absl::StrCat(Count(job.counts.active, "task of its job is", "tasks of its job are"), " active, and at most ", job.parallel, " may be at once"),
+                 absl::StrCat("the end of one of them; or spillway update ", job.id, " --parallel N with a higher one"));
+    }
     Nearest nearest;
     const bool node_open = Nodes(job, task, shape, &nearest);
     if (!node_open) Offers(task, shape, &nearest);

@@ -32,7 +32,8 @@ std::string BrokenAttempt(const State& state, const Job& job, const Task& task) 
 std::string BrokenTask(const State& state, const Job& job, TaskIndex index, const Task& task) {
   const std::string id = task.id.ToString();
   if (task.id != TaskId{job.id, index}) return absl::StrCat("task ", id, " stands at ", job.id, ".", index);
-  if (index >= job.next_index) return absl::StrCat("task ", id, " takes memory before it began");
+  if (index >= job.next_index || Skipped(job, index)) return absl::StrCat("task ", id, " takes memory before it began");
+  if (task.cancel_requested && task.state != TaskState::kActive) return absl::StrCat("task ", id, " was cancelled and is ", Name(task.state));
   if ((task.state == TaskState::kActive) != task.attempt.has_value())
     return absl::StrCat("task ", id, " is ", Name(task.state), task.attempt ? " with" : " without", " an attempt");
   if (task.state != TaskState::kQueued && task.state != TaskState::kHeld && task.state != TaskState::kActive)
@@ -51,13 +52,27 @@ std::string BrokenTask(const State& state, const Job& job, TaskIndex index, cons
   return task.attempt ? BrokenAttempt(state, job, task) : "";
 }
 
+// The tasks that were cancelled before they began.
+std::string BrokenSkips(const Job& job) {
+  TaskIndex at = -1;
+  int64_t count = 0;
+  for (const TaskRange& range : job.skipped) {
+    if (range.size() <= 0 || range.first <= at || range.end > job.task_count) return absl::StrCat("job ", job.id, " skips tasks out of order");
+    if (range.first <= job.next_index && job.next_index < range.end) return absl::StrCat("job ", job.id, " goes on with a task that was cancelled");
+    at = range.end;
+    count += range.size();
+  }
+  return count > job.counts.cancelled ? absl::StrCat("job ", job.id, " has skipped ", count, " tasks and counts ", job.counts.cancelled, " as cancelled") : "";
+}
+
 std::string BrokenJob(const State& state, JobId id, const LiveJob& live) {
   const Job& job = live.job;
   if (job.id != id || id >= state.meta.next_job) return absl::StrCat("job ", job.id, " stands at ", id);
   if (!state.shapes.contains(job.shape_id)) return absl::StrCat("job ", id, " has the shape ", job.shape_id, ", which does not exist");
   TaskCounts seen;
-  (HoldOf(job) == HoldReason::kUnspecified ? seen.queued : seen.held) = job.task_count - job.next_index;
-  if (!job.needs.empty() && job.next_index > 0) return absl::StrCat("job ", id, " began before what it waits for");
+  if (std::string broken = BrokenSkips(job); !broken.empty()) return broken;
+  (HoldOf(job) == HoldReason::kUnspecified ? seen.queued : seen.held) = Unstarted(job);
+  if (!job.needs.empty() && Begun(job) > 0) return absl::StrCat("job ", id, " began before what it waits for");
   for (const auto& [index, task] : live.tasks) {
     if (std::string broken = BrokenTask(state, job, index, task); !broken.empty()) return broken;
     ++(task.state == TaskState::kQueued ? seen.queued : task.state == TaskState::kHeld ? seen.held : seen.active);

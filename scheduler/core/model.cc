@@ -1,6 +1,8 @@
 // Finders over the state, and the indexes made anew after a load.
 #include "scheduler/core/model.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "scheduler/core/index.h"
 
@@ -37,6 +39,45 @@ TaskState FoldState(const Job& job) {
   return TaskState::kSucceeded;
 }
 
+bool Skipped(const Job& job, TaskIndex index) { return index < job.task_count && NotSkippedFrom(job, index) != index; }
+
+TaskIndex NotSkippedFrom(const Job& job, TaskIndex index) {
+  const auto after = std::upper_bound(job.skipped.begin(), job.skipped.end(), index, [](TaskIndex at, const TaskRange& range) { return at < range.first; });
+  if (after == job.skipped.begin()) return index;
+  return std::max(index, std::prev(after)->end);
+}
+
+int64_t Unstarted(const Job& job) {
+  int64_t count = job.task_count - job.next_index;
+  for (auto range = job.skipped.rbegin(); range != job.skipped.rend() && range->first >= job.next_index; ++range) count -= range->size();
+  return count;
+}
+
+int64_t Begun(const Job& job) {
+  int64_t count = job.task_count - Unstarted(job);
+  for (const TaskRange& range : job.skipped) count -= range.size();
+  return count;
+}
+
+bool AtLimit(const Job& job, int64_t more) { return job.parallel > 0 && job.counts.active + more >= job.parallel; }
+
+std::optional<Task> TaskWithoutRow(const Job& job, TaskIndex index) {
+  if (index < 0 || index >= job.task_count) return std::nullopt;
+  Task task;
+  task.id = {job.id, index};
+  task.queued_ms = job.submitted_ms;
+  if (Skipped(job, index)) {
+    task.state = TaskState::kCancelled;
+  } else if (index < job.next_index) {
+    return std::nullopt;
+  } else if (job.ended_ms != 0) {
+    task.state = TaskState::kFailed;  // with its job
+  } else if (task.hold = HoldOf(job); task.hold != HoldReason::kUnspecified) {
+    task.state = TaskState::kHeld;
+  }
+  return task;
+}
+
 bool Failed(const Need& need) { return !need.any && (need.ended == TaskState::kFailed || need.ended == TaskState::kCancelled); }
 
 NeedsStand StandOf(const std::vector<Need>& needs) {
@@ -58,13 +99,8 @@ const Task* FindTask(const State& state, TaskId id) {
 std::optional<Task> GetTask(const State& state, TaskId id) {
   if (const Task* task = FindTask(state, id)) return *task;
   const Job* job = FindJob(state, id.job);
-  if (job == nullptr || id.index < job->next_index || id.index >= job->task_count) return std::nullopt;
-  Task unstarted;
-  unstarted.id = id;
-  unstarted.hold = HoldOf(*job);
-  if (unstarted.hold != HoldReason::kUnspecified) unstarted.state = TaskState::kHeld;
-  unstarted.queued_ms = job->submitted_ms;
-  return unstarted;
+  if (job == nullptr || Skipped(*job, id.index)) return std::nullopt;
+  return TaskWithoutRow(*job, id.index);
 }
 
 const Job* FindJob(const State& state, JobId id) {

@@ -178,12 +178,13 @@ struct Task {
   int64_t not_before_ms = 0;                                // back-off
   NodeId avoid_node = 0;                                    // failed there last; chosen again only where nothing else fits
   int64_t queued_ms = 0;                                    // since when it waits
+  bool cancel_requested = false;                            // it alone, while it ran
 
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
     a(1, s.id.job), a(2, s.id.index), a(3, s.state), a(4, s.hold), a(5, s.attempts), a(6, s.attempt), a(7, s.history), a(8, s.seal_owed), a(9, s.checkpoint);
-    a(10, s.preempted), a(11, s.node_faults), a(12, s.user_errors), a(13, s.checkpointed_in_vain), a(14, s.not_before_ms), a(15, s.avoid_node),
-        a(16, s.queued_ms);
+    a(10, s.preempted), a(11, s.node_faults), a(12, s.user_errors), a(13, s.checkpointed_in_vain), a(14, s.not_before_ms), a(15, s.avoid_node);
+    a(16, s.queued_ms), a(17, s.cancel_requested);
   }
   bool operator==(const Task&) const = default;
 };
@@ -211,6 +212,18 @@ struct Need {
   bool operator==(const Need&) const = default;
 };
 
+// Some tasks of a job that follow each other.
+struct TaskRange {
+  TaskIndex first = 0, end = 0;  // without `end`
+
+  int64_t size() const { return end - first; }
+  template <typename S, typename A>
+  static void Fields(S& s, A& a) {
+    a(1, s.first), a(2, s.end);
+  }
+  bool operator==(const TaskRange&) const = default;
+};
+
 // What a user submitted, without the spec's bytes. Its row stays when every task has ended; the memory does not.
 struct Job {
   JobId id = 0;
@@ -226,7 +239,7 @@ struct Job {
   int64_t grace_ms = 0;        // SIGTERM to SIGKILL
   int64_t max_silence_ms = 0;  // 0: the lease
   int64_t task_count = 1;      // size of the task source
-  int64_t next_index = 0;      // tasks below it exist or have ended; those from it on take no memory: QUEUED, or HELD as HoldOf() says
+  int64_t next_index = 0;      // tasks below it began or were skipped; those from it on take no memory: QUEUED, or HELD as HoldOf() says
   TaskCounts counts;
   bool cancel_requested = false;
   int64_t charged_micros = 0, reserved_micros = 0;  // burst money, and reserved time at the amortised price
@@ -234,12 +247,15 @@ struct Job {
   bool paused = false;                              // by the user: nothing of it starts before it is resumed
   EndCause cause = EndCause::kUnspecified;          // why the job as a whole was ended by the scheduler; else each task's attempts say how it ended
   std::string detail;
+  int64_t parallel = 0;            // at most so many tasks ACTIVE at once; 0: no limit
+  std::vector<TaskRange> skipped;  // cancelled before they began, so that they have no rows: in order, never next to each other; never holds next_index
 
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
     a(1, s.id), a(2, s.uid), a(3, s.name), a(4, s.owner), a(5, s.request_id), a(6, s.spec_digest), a(7, s.shape_id), a(8, s.priority), a(9, s.submitted_ms);
     a(10, s.ended_ms), a(11, s.retry), a(12, s.grace_ms), a(13, s.max_silence_ms), a(14, s.task_count), a(15, s.next_index), a(16, s.counts);
     a(17, s.cancel_requested), a(18, s.charged_micros), a(19, s.reserved_micros), a(20, s.needs), a(21, s.paused), a(22, s.cause), a(23, s.detail);
+    a(24, s.parallel), a(25, s.skipped);
   }
   bool operator==(const Job&) const = default;
 };
@@ -248,6 +264,16 @@ struct Job {
 HoldReason HoldOf(const Job& job);
 // A job's state is a fold over its tasks.
 TaskState FoldState(const Job& job);
+bool Skipped(const Job& job, TaskIndex index);
+// The first task from `index` on that was not skipped; task_count when there is none.
+TaskIndex NotSkippedFrom(const Job& job, TaskIndex index);
+// How many tasks wait without a row, and how many have begun.
+int64_t Unstarted(const Job& job);
+int64_t Begun(const Job& job);
+// `job` runs as many tasks as its limit allows, `more` counted in.
+bool AtLimit(const Job& job, int64_t more = 0);
+// What a task without a row of its own is: it waits, or it ended with its job or by itself before it began. Nullopt for one that began, and where there is none.
+std::optional<Task> TaskWithoutRow(const Job& job, TaskIndex index);
 // What the needs of a job come to: one that failed decides at once.
 enum class NeedsStand { kOpen, kMet, kFailed };
 NeedsStand StandOf(const std::vector<Need>& needs);

@@ -42,6 +42,7 @@ void Apply(const ReduceContext& context, const JobFailed& event);
 void Apply(const ReduceContext& context, const JobPaused& event);
 void Apply(const ReduceContext& context, const JobResumed& event);
 void Apply(const ReduceContext& context, const JobUpdated& event);
+void Apply(const ReduceContext& context, const TasksCancelRequested& event);
 
 // --- reduce_jobs.cc ---
 

@@ -1,4 +1,6 @@
 // Jobs, their tasks' coming and going, idempotency records.
+#include <algorithm>
+
 #include "base/log.h"
 #include "scheduler/core/index.h"
 #include "scheduler/core/metering.h"
@@ -60,9 +62,31 @@ void ChangeHold(const ReduceContext& context, LiveJob* live, const std::function
   int64_t& from = HoldOf(job) == HoldReason::kUnspecified ? job.counts.queued : job.counts.held;
   change(&job);
   int64_t& to = HoldOf(job) == HoldReason::kUnspecified ? job.counts.queued : job.counts.held;
-  from -= job.task_count - job.next_index;
-  to += job.task_count - job.next_index;
+  from -= Unstarted(job);
+  to += Unstarted(job);
   AddNeedsToIndexes(index, job);
+  AddUnstartedToIndexes(index, job);
+  context.changes->jobs.insert(job.id);
+}
+
+// Tasks that never began end as CANCELLED without ever having had rows: the job remembers which, and goes on behind them.
+void Skip(const ReduceContext& context, LiveJob* live, TaskRange wanted) {
+  Job& job = live->job;
+  State::Indexes* index = &context.state->index;
+  wanted.first = std::max(wanted.first, job.next_index);
+  if (wanted.size() <= 0) return;
+  RemoveUnstartedFromIndexes(index, job);
+  const int64_t before = Unstarted(job);
+  // Grown over every range that it meets or touches.
+  auto& skipped = job.skipped;
+  const auto from = std::lower_bound(skipped.begin(), skipped.end(), wanted.first, [](const TaskRange& range, TaskIndex at) { return range.end < at; });
+  auto to = from;
+  for (; to != skipped.end() && to->first <= wanted.end; ++to) wanted = {std::min(wanted.first, to->first), std::max(wanted.end, to->end)};
+  skipped.insert(skipped.erase(from, to), wanted);
+  job.next_index = NotSkippedFrom(job, job.next_index);
+  const int64_t ended = before - Unstarted(job);
+  CountOf(&job.counts, HoldOf(job) == HoldReason::kUnspecified ? TaskState::kQueued : TaskState::kHeld) -= ended;
+  job.counts.cancelled += ended;
   AddUnstartedToIndexes(index, job);
   context.changes->jobs.insert(job.id);
 }
@@ -87,6 +111,32 @@ void EndJobIfDone(const ReduceContext& context, JobId id) {
   context.changes->jobs.erase(id);
   context.changes->ended_jobs[id] = std::move(job);
   context.state->jobs.erase(id);
+}
+
+// Those that wait end, those that run are asked to. The last of them may end the job. `alone`: their job goes on without them.
+void CancelTasks(const ReduceContext& context, LiveJob* live, const std::vector<TaskRange>& tasks, const StopRequest& stop, bool alone) {
+  const JobId id = live->job.id;
+  std::vector<TaskIndex> waiting, active;
+  for (const TaskRange& range : tasks) {
+    Skip(context, live, range);
+    for (auto task = live->tasks.lower_bound(range.first); task != live->tasks.end() && task->first < range.end; ++task) {
+      (task->second.state == TaskState::kActive ? active : waiting).push_back(task->first);
+    }
+  }
+  for (TaskIndex index : active) {
+    ChangeTask(context, {id, index}, [&](Task* task) {
+      task->cancel_requested = task->cancel_requested || alone;
+      RequestStop(&*task->attempt, stop);
+    });
+  }
+  for (TaskIndex index : waiting) {
+    ChangeTask(context, {id, index}, [](Task* task) {
+      task->state = TaskState::kCancelled;
+      task->hold = HoldReason::kUnspecified;
+      task->seal_owed = 0;
+    });
+  }
+  if (context.state->jobs.contains(id)) EndJobIfDone(context, id);
 }
 
 }  // namespace
@@ -117,7 +167,8 @@ void BeginTask(const ReduceContext& context, JobId id) {
   CHECK(live.job.next_index < live.job.task_count) << "job " << id;
   RemoveUnstartedFromIndexes(&context.state->index, live.job);
   Task task;
-  task.id = {id, live.job.next_index++};
+  task.id = {id, live.job.next_index};
+  live.job.next_index = NotSkippedFrom(live.job, live.job.next_index + 1);
   task.queued_ms = live.job.submitted_ms;
   task.hold = HoldOf(live.job);
   if (task.hold != HoldReason::kUnspecified) task.state = TaskState::kHeld;
@@ -170,19 +221,12 @@ void Apply(const ReduceContext& context, const JobCancelRequested& event) {
   LiveJob& live = Live(context, event.job);
   live.job.cancel_requested = true;
   context.changes->jobs.insert(event.job);
-  while (live.job.next_index < live.job.task_count) BeginTask(context, event.job);  // their rows say CANCELLED, not QUEUED
-  const std::vector<TaskIndex> waiting = TasksIn(live, HoldOf(live.job) == HoldReason::kUnspecified ? TaskState::kQueued : TaskState::kHeld);
-  for (TaskIndex index : TasksIn(live, TaskState::kActive)) {
-    ChangeTask(context, {event.job, index}, [&event](Task* task) { RequestStop(&*task->attempt, event.stop); });
-  }
-  // The last of them may end the job.
-  for (TaskIndex index : waiting) {
-    ChangeTask(context, {event.job, index}, [](Task* task) {
-      task->state = TaskState::kCancelled;
-      task->hold = HoldReason::kUnspecified;
-      task->seal_owed = 0;
-    });
-  }
+  CancelTasks(context, &live, {{0, live.job.task_count}}, event.stop, false);
+}
+
+void Apply(const ReduceContext& context, const TasksCancelRequested& event) {
+  LiveJob& live = Live(context, event.job);
+  CancelTasks(context, &live, event.tasks, event.stop, true);
 }
 
 void Apply(const ReduceContext& context, const JobReleased& event) {
@@ -196,14 +240,10 @@ void Apply(const ReduceContext& context, const JobFailed& event) {
   live.job.cause = event.cause;
   live.job.detail = event.detail;
   context.changes->jobs.insert(event.job);
-  const int64_t count = live.job.task_count;
-  while (live.job.next_index < count) BeginTask(context, event.job);  // their rows say FAILED
-  for (TaskIndex index = 0; index < count; ++index) {
-    ChangeTask(context, {event.job, index}, [](Task* task) {
-      task->state = TaskState::kFailed;
-      task->hold = HoldReason::kUnspecified;
-    });
-  }
+  // As they took no memory before, they need no rows to end.
+  live.job.counts.failed += live.job.counts.held;
+  live.job.counts.held = 0;
+  EndJobIfDone(context, event.job);
 }
 
 void Apply(const ReduceContext& context, const JobPaused& event) {
@@ -239,6 +279,7 @@ void Apply(const ReduceContext& context, const JobUpdated& event) {
   RemoveUnstartedFromIndexes(index, live.job);
   for (const auto& [number, task] : live.tasks) RemoveTaskFromIndexes(index, live.job, task);
   live.job.priority = event.priority;
+  live.job.parallel = event.parallel;
   for (const auto& [number, task] : live.tasks) AddTaskToIndexes(index, live.job, task);
   AddUnstartedToIndexes(index, live.job);
   context.changes->jobs.insert(event.job);

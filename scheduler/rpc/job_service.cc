@@ -1,6 +1,7 @@
 #include "scheduler/rpc/job_service.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 
 #include "absl/strings/match.h"
@@ -63,24 +64,21 @@ absl::StatusOr<std::vector<core::NewJob>> JobsOf(const v1::SubmitRequest& reques
   return jobs;
 }
 
-absl::Status FillTasks(const Backend& backend, const core::Job& job, int64_t limit, const LiveTasks& live, v1::Job* view) {
-  ASSIGN_OR_RETURN(const std::vector<core::Task> tasks, backend.reader->ListTasks(job.id, 0, limit));
+template <typename View>
+absl::Status FillTasks(const Backend& backend, const core::Job& job, TaskIndex first, int64_t limit, const LiveTasks& live, View* view) {
+  ASSIGN_OR_RETURN(const std::vector<core::Task> tasks, backend.reader->ListTasks(job, first, limit));
   for (const core::Task& task : tasks) {
     v1::Task* task_view = view->add_tasks();
     *task_view = TaskView(task);
     MergeLive(live, task_view);
   }
-  // A task that never ran has no row of its own.
-  if (view->tasks_size() < limit && job.next_index < job.task_count && job.ended_ms == 0) {
-    v1::Task* waiting = view->add_tasks();
-    waiting->set_job_id(job.id);
-    waiting->set_task_index(job.next_index);
-    const HoldReason hold = core::HoldOf(job);
-    waiting->set_state(hold == HoldReason::kUnspecified ? v1::QUEUED : v1::HELD);
-    waiting->set_hold_reason(static_cast<v1::HoldReason>(hold));
-    MergeLive(live, waiting);
-  }
   return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> PageSizeOf(int64_t page_size) {
+  if (page_size == 0) return limits::kPageSizeDefault;
+  if (page_size >= 1 && page_size <= limits::kPageSizeMax) return page_size;
+  return absl::InvalidArgumentError(absl::StrCat("page_size must be 1 to ", limits::kPageSizeMax, ", not ", page_size));
 }
 
 absl::Status FillSpec(const Backend& backend, const core::Job& job, v1::Job* view) {
@@ -152,10 +150,7 @@ absl::StatusOr<store::JobFilter> FilterOf(const v1::ListJobsRequest& request) {
   store::JobFilter filter;
   filter.name = request.name();
   filter.newest_first = request.newest_first();
-  filter.limit = request.page_size() == 0 ? limits::kPageSizeDefault : request.page_size();
-  if (filter.limit < 1 || filter.limit > limits::kPageSizeMax) {
-    return absl::InvalidArgumentError(absl::StrCat("page_size must be 1 to ", limits::kPageSizeMax, ", not ", request.page_size()));
-  }
+  ASSIGN_OR_RETURN(filter.limit, PageSizeOf(request.page_size()));
   if (!request.page_token().empty() && (!absl::SimpleAtoi(request.page_token(), &filter.after) || filter.after < 1)) {
     return absl::InvalidArgumentError("page_token is not one of ours");
   }
@@ -254,10 +249,14 @@ grpc::ServerUnaryReactor* JobService::Get(grpc::CallbackServerContext* context, 
   if (auto* refused = RefuseStranger(context, backend_)) return refused;
   return ReadOnPool(context, backend_, [this, request, response]() -> absl::Status {
     ASSIGN_OR_RETURN(const JobId id, FindJob(backend_, request->job_id(), request->name()));
+    const int64_t tasks_max = request->has_tasks_max() ? request->tasks_max() : limits::kPageSizeMax;
+    if (tasks_max < 0 || tasks_max > limits::kPageSizeMax) {
+      return absl::InvalidArgumentError(absl::StrCat("tasks_max must be 0 to ", limits::kPageSizeMax, ", not ", tasks_max));
+    }
     std::optional<core::CostSoFar> cost;
     ASSIGN_OR_RETURN(const LiveTasks live, AskState(backend_, [&](const core::State& state, const core::Soft& soft, int64_t now_ms) {
                        cost = core::JobCostSoFar(state, id, now_ms);
-                       return CollectLive(state, soft, backend_.engine->policy(), now_ms, {id}, kLiveTasksMax, true);
+                       return CollectLive(state, soft, backend_.engine->policy(), now_ms, {id}, {0, tasks_max}, static_cast<size_t>(tasks_max));
                      }));
     ASSIGN_OR_RETURN(const core::Job job, backend_.reader->GetJob(id));
     *response = JobView(job);
@@ -267,7 +266,28 @@ grpc::ServerUnaryReactor* JobService::Get(grpc::CallbackServerContext* context, 
       response->set_reserved_micros(cost->reserved_micros);
     }
     RETURN_IF_ERROR(FillSpec(backend_, job, response));
-    return FillTasks(backend_, job, limits::kPageSizeMax, live, response);
+    return FillTasks(backend_, job, 0, tasks_max, live, response);
+  });
+}
+
+grpc::ServerUnaryReactor* JobService::ListTasks(grpc::CallbackServerContext* context, const v1::ListTasksRequest* request, v1::ListTasksResponse* response) {
+  if (auto* refused = RefuseStranger(context, backend_)) return refused;
+  return ReadOnPool(context, backend_, [this, request, response]() -> absl::Status {
+    ASSIGN_OR_RETURN(const int64_t page_size, PageSizeOf(request->page_size()));
+    TaskIndex first = request->first_index();
+    if (!request->page_token().empty() && !absl::SimpleAtoi(request->page_token(), &first)) return absl::InvalidArgumentError("page_token is not one of ours");
+    if (first < 0 || first > limits::kArrayTasksMax) {
+      return absl::InvalidArgumentError(absl::StrCat("first_index must be 0 to ", limits::kArrayTasksMax, ", not ", first));
+    }
+    ASSIGN_OR_RETURN(
+        const LiveTasks live, AskState(backend_, [&](const core::State& state, const core::Soft& soft, int64_t now_ms) {
+          return CollectLive(state, soft, backend_.engine->policy(), now_ms, {request->job_id()}, {first, first + page_size}, static_cast<size_t>(page_size));
+        }));
+    ASSIGN_OR_RETURN(const core::Job job, backend_.reader->GetJob(request->job_id()));
+    RETURN_IF_ERROR(store::HasTask(job, first));
+    RETURN_IF_ERROR(FillTasks(backend_, job, first, page_size, live, response));
+    if (first + page_size < job.task_count) response->set_next_page_token(absl::StrCat(first + page_size));
+    return absl::OkStatus();
   });
 }
 
@@ -282,14 +302,15 @@ grpc::ServerUnaryReactor* JobService::List(grpc::CallbackServerContext* context,
     LiveTasks live;
     if (request->include_tasks()) {
       ASSIGN_OR_RETURN(live, AskState(backend_, [&](const core::State& state, const core::Soft& soft, int64_t now_ms) {
-                         return CollectLive(state, soft, backend_.engine->policy(), now_ms, IdsOf(jobs), kLiveTasksMax, true);
+                         return CollectLive(state, soft, backend_.engine->policy(), now_ms, IdsOf(jobs), kAllTasks, kLiveTasksMax);
                        }));
     }
     for (const core::Job& job : jobs) {
       v1::Job* view = response->add_jobs();
       *view = JobView(job);
       if (request->include_spec()) RETURN_IF_ERROR(FillSpec(backend_, job, view));
-      if (request->include_tasks()) RETURN_IF_ERROR(FillTasks(backend_, job, 1, live, view));
+      const TaskIndex shown = job.next_index < job.task_count && job.ended_ms == 0 ? job.next_index : 0;
+      if (request->include_tasks()) RETURN_IF_ERROR(FillTasks(backend_, job, shown, 1, live, view));
     }
     if (static_cast<int64_t>(jobs.size()) == filter.limit) response->set_next_page_token(absl::StrCat(jobs.back().id));
     return absl::OkStatus();
@@ -313,7 +334,12 @@ grpc::ServerUnaryReactor* JobService::Act(grpc::CallbackServerContext* context, 
 }
 
 grpc::ServerUnaryReactor* JobService::Cancel(grpc::CallbackServerContext* context, const v1::CancelRequest* request, v1::JobActionResponse* response) {
-  return Act(context, core::Cancel{request->job_id(), request->now(), Printable(request->reason())}, response);
+  core::Cancel cancel{request->job_id(), request->now(), Printable(request->reason()), {}};
+  for (const v1::TaskRange& range : request->tasks()) {
+    // The core says what is wrong with a range; one that ends at the end of numbers has no task after it.
+    cancel.tasks.push_back({range.first(), range.last() < std::numeric_limits<int64_t>::max() ? range.last() + 1 : range.last()});
+  }
+  return Act(context, std::move(cancel), response);
 }
 
 grpc::ServerUnaryReactor* JobService::Preempt(grpc::CallbackServerContext* context, const v1::PreemptRequest* request, v1::JobActionResponse* response) {
@@ -324,8 +350,9 @@ grpc::ServerUnaryReactor* JobService::Preempt(grpc::CallbackServerContext* conte
 }
 
 grpc::ServerUnaryReactor* JobService::Update(grpc::CallbackServerContext* context, const v1::UpdateRequest* request, v1::JobActionResponse* response) {
-  core::Update update{request->job_id(), std::nullopt};
+  core::Update update{request->job_id(), std::nullopt, std::nullopt};
   if (request->has_priority()) update.priority = request->priority();
+  if (request->has_parallel()) update.parallel = request->parallel();
   return Act(context, update, response);
 }
 
@@ -343,9 +370,7 @@ grpc::ServerUnaryReactor* JobService::Explain(grpc::CallbackServerContext* conte
   return ReadOnPool(context, backend_, [this, request, response]() -> absl::Status {
     const TaskId id{request->job_id(), request->task_index()};
     ASSIGN_OR_RETURN(const core::Job job, backend_.reader->GetJob(id.job));
-    if (id.index < 0 || id.index >= job.task_count) {
-      return absl::NotFoundError(absl::StrCat("job ", id.job, " has no task ", id.index, "; its tasks are 0 to ", job.task_count - 1));
-    }
+    RETURN_IF_ERROR(store::HasTask(job, id.index));
     struct Answer {
       bool living = false;
       TaskState state = TaskState::kQueued;
@@ -399,7 +424,8 @@ grpc::ServerUnaryReactor* JobService::ListCheckpoints(grpc::CallbackServerContex
   if (auto* refused = RefuseStranger(context, backend_)) return refused;
   return ReadOnPool(context, backend_, [this, request, response]() -> absl::Status {
     const TaskId task{request->job_id(), request->task_index()};
-    RETURN_IF_ERROR(backend_.reader->GetJob(task.job).status());
+    ASSIGN_OR_RETURN(const core::Job job, backend_.reader->GetJob(task.job));
+    RETURN_IF_ERROR(store::HasTask(job, task.index));
     ASSIGN_OR_RETURN(const std::vector<core::CheckpointRef> checkpoints, backend_.reader->ListCheckpoints(task));
     for (const core::CheckpointRef& checkpoint : checkpoints) *response->add_checkpoints() = CheckpointView(task, checkpoint);
     return absl::OkStatus();

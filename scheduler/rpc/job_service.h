@@ -21,6 +21,7 @@ class JobService final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* Preempt(grpc::CallbackServerContext*, const v1::PreemptRequest*, v1::JobActionResponse*) override;
   grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext*, const v1::ExplainRequest*, v1::ExplainResponse*) override;
   grpc::ServerWriteReactor<v1::LogChunk>* StreamLogs(grpc::CallbackServerContext*, const v1::StreamLogsRequest*) override;
+  grpc::ServerUnaryReactor* ListTasks(grpc::CallbackServerContext*, const v1::ListTasksRequest*, v1::ListTasksResponse*) override;
   grpc::ServerUnaryReactor* ListCheckpoints(grpc::CallbackServerContext*, const v1::ListCheckpointsRequest*, v1::ListCheckpointsResponse*) override;
 
  private:

@@ -1,33 +1,37 @@
 #include "scheduler/rpc/live.h"
 
+#include <algorithm>
+
 #include "scheduler/rpc/translate_view.h"
 
 namespace spillway::rpc {
 
 LiveTasks CollectLive(const core::State& state, const core::Soft& soft, const core::Policy& policy, int64_t now_ms, const std::vector<JobId>& jobs,
-                      size_t tasks_max, bool explain) {
+                      const core::TaskRange& range, size_t tasks_max) {
   LiveTasks live;
   size_t left = tasks_max;
   for (const JobId id : jobs) {
     const auto found = state.jobs.find(id);
     if (found == state.jobs.end()) continue;
-    const auto wait = [&](const TaskId& task) {
-      if (!explain) return;
+    const core::Job& job = found->second.job;
+    const auto& tasks = found->second.tasks;
+    const auto why = [&](const TaskId& task) {
       const std::vector<core::Why> reasons = core::Explain(state, soft, policy, task, now_ms);
-      if (!reasons.empty()) live.waiting[task] = reasons.front().message;
+      return reasons.empty() ? "" : reasons.front().message;
     };
-    if (found->second.job.next_index < found->second.job.task_count && left > 0) {
+    if (job.next_index < std::min(job.task_count, range.end) && left > 0) {
       --left;
-      wait({id, found->second.job.next_index});
+      live.unstarted[id] = why({id, job.next_index});
     }
-    for (const auto& [index, task] : found->second.tasks) {
+    for (auto at = tasks.lower_bound(range.first); at != tasks.end() && at->first < range.end; ++at) {
       if (left == 0) return live;
       --left;
+      const core::Task& task = at->second;
       if (!task.attempt) {
-        wait(task.id);
+        live.waiting[task.id] = why(task.id);
         continue;
       }
-      const AttemptId attempt{id, index, task.attempt->number};
+      const AttemptId attempt{id, task.id.index, task.attempt->number};
       if (auto progress = soft.progress.find(attempt); progress != soft.progress.end()) live.progress[attempt] = progress->second;
     }
   }
@@ -41,7 +45,12 @@ void MergeLive(const LiveTasks& live, v1::Task* task) {
       *task->mutable_progress() = ProgressView(it->second);
     }
   }
-  if (auto it = live.waiting.find({task->job_id(), task->task_index()}); it != live.waiting.end()) task->set_waiting(it->second);
+  if (auto it = live.waiting.find({task->job_id(), task->task_index()}); it != live.waiting.end()) {
+    task->set_waiting(it->second);
+  } else if (auto all = live.unstarted.find(task->job_id());
+             all != live.unstarted.end() && task->attempts_total() == 0 && (task->state() == v1::QUEUED || task->state() == v1::HELD)) {
+    task->set_waiting(all->second);
+  }
 }
 
 }  // namespace spillway::rpc

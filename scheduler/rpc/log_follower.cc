@@ -30,29 +30,20 @@ absl::StatusOr<Follow> LogFollower::Read(std::deque<v1::LogChunk>* out) {
 }
 
 absl::StatusOr<LogFollower::Stage> LogFollower::Look() {
-  absl::StatusOr<core::Task> task = reader_->GetTask(attempt_.task());
-  if (absl::IsNotFound(task.status())) {
-    // No row: a task that has not run, or none at all.
-    ASSIGN_OR_RETURN(const core::Job job, reader_->GetJob(attempt_.job));
-    if (attempt_.index < 0 || attempt_.index >= job.task_count) {
-      return absl::NotFoundError(absl::StrCat("job ", attempt_.job, " has no task ", attempt_.index));
-    }
-    return Stage::kNotYet;
-  }
-  RETURN_IF_ERROR(task.status());
-  const bool over = task->state == TaskState::kSucceeded || task->state == TaskState::kFailed || task->state == TaskState::kCancelled;
+  ASSIGN_OR_RETURN(const core::Task task, reader_->GetTask(attempt_.task()));
+  const bool over = task.state == TaskState::kSucceeded || task.state == TaskState::kFailed || task.state == TaskState::kCancelled;
   if (attempt_.number == 0) {
-    if (task->attempts == 0) {
+    if (task.attempts == 0) {
       if (over) return absl::NotFoundError(absl::StrCat("task ", attempt_.task().ToString(), " ended before it ran; there is no log"));
       return Stage::kNotYet;
     }
-    attempt_.number = task->attempts;
+    attempt_.number = task.attempts;
   }
-  if (attempt_.number > task->attempts) {
+  if (attempt_.number > task.attempts) {
     if (!over) return Stage::kNotYet;
-    return absl::NotFoundError(absl::StrCat("there is no attempt ", attempt_.ToString(), "; the last one is ", task->attempts));
+    return absl::NotFoundError(absl::StrCat("there is no attempt ", attempt_.ToString(), "; the last one is ", task.attempts));
   }
-  return task->attempt && task->attempt->number == attempt_.number ? Stage::kLiving : Stage::kEnded;
+  return task.attempt && task.attempt->number == attempt_.number ? Stage::kLiving : Stage::kEnded;
 }
 
 absl::StatusOr<bool> LogFollower::ReadChunks(std::deque<v1::LogChunk>* out) {

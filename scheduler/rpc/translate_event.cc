@@ -3,6 +3,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/money.h"
 #include "base/units.h"
 #include "scheduler/rpc/translate_view.h"
@@ -146,7 +147,15 @@ struct Teller {
   }
   bool operator()(const core::JobUpdated& e) const {
     About(AttemptId{e.job, 0, 0}, view);
-    view->set_message(absl::StrCat("priority ", e.priority));
+    view->set_message(absl::StrCat("priority ", e.priority, e.parallel > 0 ? absl::StrCat(", at most ", e.parallel, " tasks at once") : ""));
+    return true;
+  }
+  bool operator()(const core::TasksCancelRequested& e) const {
+    About(AttemptId{e.job, e.tasks.empty() ? 0 : e.tasks.front().first, 0}, view);
+    const std::string tasks = absl::StrJoin(e.tasks, ",", [](std::string* out, const core::TaskRange& range) {
+      absl::StrAppend(out, range.first, range.size() > 1 ? absl::StrCat("-", range.end - 1) : "");
+    });
+    view->set_message(absl::StrCat("cancel of tasks ", tasks, " requested", e.stop.reason.empty() ? "" : absl::StrCat(": ", e.stop.reason)));
     return true;
   }
   template <typename Other>

@@ -92,6 +92,8 @@ v1::Job JobView(const core::Job& job) {
   view.set_paused(job.paused);
   view.set_end_cause(static_cast<v1::EndCause>(job.cause));
   view.set_end_detail(job.detail);
+  view.set_task_count(job.task_count);
+  view.set_parallel(job.parallel);
   return view;
 }
 

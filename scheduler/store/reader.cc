@@ -11,6 +11,12 @@
 
 namespace spillway::store {
 
+absl::Status HasTask(const core::Job& job, TaskIndex index) {
+  if (index >= 0 && index < job.task_count) return absl::OkStatus();
+  const std::string there = job.task_count == 1 ? absl::StrCat("its only task is ", job.id, ".0") : absl::StrCat("its tasks are 0 to ", job.task_count - 1);
+  return absl::NotFoundError(absl::StrCat("job ", job.id, " has no task ", index, "; ", there));
+}
+
 absl::StatusOr<std::unique_ptr<Reader>> Reader::Open(const std::string& path, const std::string& vfs) {
   std::unique_ptr<Reader> reader(new Reader);
   MutexLock lock(&reader->mutex_);
@@ -51,13 +57,31 @@ absl::StatusOr<core::Job> Reader::GetNewestJobNamed(const std::string& name) {
   return One<core::Job>(absl::StrCat("job named '", name, "'"), "SELECT body FROM job WHERE name = ? ORDER BY id DESC LIMIT 1", {}, &name);
 }
 
-absl::StatusOr<std::vector<core::Task>> Reader::ListTasks(JobId id, TaskIndex first, int64_t limit) {
+// The job's row was read before these: where both speak of a task, its own row is the newer.
+absl::StatusOr<std::vector<core::Task>> Reader::ListTasks(const core::Job& job, TaskIndex first, int64_t limit) {
+  const TaskIndex end = std::min(job.task_count, first + limit);
   MutexLock lock(&mutex_);
-  return Rows<core::Task>("SELECT body FROM task WHERE job = ? AND idx >= ? ORDER BY idx LIMIT ?", {id, first, limit});
+  ASSIGN_OR_RETURN(std::vector<core::Task> rows,
+                   Rows<core::Task>("SELECT body FROM task WHERE job = ? AND idx >= ? AND idx < ? ORDER BY idx", {job.id, first, end}));
+  std::vector<core::Task> tasks;
+  auto row = rows.begin();
+  for (TaskIndex index = first; index < end; ++index) {
+    if (row != rows.end() && row->id.index == index) {
+      tasks.push_back(std::move(*row++));
+    } else if (std::optional<core::Task> task = core::TaskWithoutRow(job, index)) {
+      tasks.push_back(*std::move(task));
+    } else {
+      return absl::DataLossError(absl::StrCat("database ", db_.path(), ": task ", TaskId{job.id, index}.ToString(), " has begun and has no row"));
+    }
+  }
+  return tasks;
 }
 
 absl::StatusOr<core::Task> Reader::GetTask(TaskId id) {
-  return One<core::Task>(absl::StrCat("row of task ", id.ToString()), "SELECT body FROM task WHERE job = ? AND idx = ?", {id.job, id.index});
+  ASSIGN_OR_RETURN(const core::Job job, GetJob(id.job));
+  RETURN_IF_ERROR(HasTask(job, id.index));
+  ASSIGN_OR_RETURN(std::vector<core::Task> tasks, ListTasks(job, id.index, 1));
+  return std::move(tasks.front());
 }
 
 absl::StatusOr<std::vector<core::Job>> Reader::ListJobs(const JobFilter& filter) {

@@ -41,6 +41,9 @@ struct CostRow {
   int64_t duration_ms = 0;
 };
 
+// NOT_FOUND, with the tasks that there are.
+absl::Status HasTask(const core::Job& job, TaskIndex index);
+
 class Reader {
  public:
   // The database must exist (the store makes it).
@@ -48,9 +51,9 @@ class Reader {
 
   absl::StatusOr<core::Job> GetJob(JobId id);
   absl::StatusOr<core::Job> GetNewestJobNamed(const std::string& name);
-  // Task rows from `first` on, ended ones too. Tasks from Job::next_index on have no row.
-  absl::StatusOr<std::vector<core::Task>> ListTasks(JobId id, TaskIndex first = 0, int64_t limit = limits::kPageSizeMax);
-  absl::StatusOr<core::Task> GetTask(TaskId id);
+  // The tasks from `first` on, `limit` of them where there are so many; those that never began, and have no rows, as their job's row says.
+  absl::StatusOr<std::vector<core::Task>> ListTasks(const core::Job& job, TaskIndex first = 0, int64_t limit = limits::kPageSizeMax);
+  absl::StatusOr<core::Task> GetTask(TaskId id);                                                                        // in the same way
   absl::StatusOr<std::vector<core::Job>> ListJobs(const JobFilter& filter);                                             // fewer than limit: the end
   absl::StatusOr<std::string> GetSpec(const std::string& digest);                                                       // bytes of the serialized JobSpec
   absl::StatusOr<std::vector<core::CheckpointRef>> ListCheckpoints(TaskId task, int64_t limit = limits::kPageSizeMax);  // newest first

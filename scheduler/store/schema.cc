@@ -10,7 +10,7 @@ namespace spillway::store {
 namespace {
 
 // Every row table holds the newest committed value of a thing as a codec blob (proto/spillway/store/v1) and beside it the few columns that readers search by.
-// `live` rows are the state; the others are history. Tasks from a job's next_index on have no row: they are queued, or were cancelled with their job, untouched.
+// `live` rows are the state; the others are history. Tasks that never began have no row: what they are is in their job's (core::TaskWithoutRow).
 // event_batch is the packed record of turns; hash = SHA-256(prev_hash, seq, now_ms as 8 bytes each, little endian, body). Records older than the two newest
 // snapshots are pruned; `chain` keeps the seq and hash of the newest pruned one, so that the chain has a known beginning.
 constexpr Migration kMigrations[] = {

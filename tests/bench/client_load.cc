@@ -83,6 +83,7 @@ v1::JobSpec SpecOf(const Jobs& jobs, int64_t number) {
   spec.add_command(jobs.program);
   spec.mutable_resources()->set_cpu_milli(jobs.cpu_milli);
   if (!jobs.node.empty()) spec.mutable_placement()->add_nodes(jobs.node);
+  if (jobs.array > 0) spec.mutable_array()->set_count(jobs.array);
   std::string& distinct = (*spec.mutable_env())["RUN"];
   distinct = absl::StrCat(jobs.tag, "-", number);
   // Not compressible, should anybody try.
@@ -181,7 +182,8 @@ Measured RunAll(const Server& server, const Jobs& jobs, int64_t count) {
   RETURN_IF_ERROR(submit.Run(1));
   RETURN_IF_ERROR(WaitForLiving(client, before, std::chrono::milliseconds(5)));
   const double took = MonotonicSeconds() - began;
-  return nlohmann::json{{"seconds", took}, {"per_second", static_cast<double>(count) / took}};
+  const int64_t tasks = count * std::max<int64_t>(1, jobs.array);
+  return nlohmann::json{{"seconds", took}, {"per_second", static_cast<double>(tasks) / took}};
 }
 
 Measured ListPages(const Server& server, int64_t pages, int64_t page_size, int64_t last_job) {
@@ -204,24 +206,65 @@ Measured ListPages(const Server& server, int64_t pages, int64_t page_size, int64
   return nlohmann::json{{"pages", pages}, {"page_ms", Quantiles(took_ms)}};
 }
 
-Measured CountStates(const Server& server, const std::string& finished) {
+Measured ListTaskPages(const Server& server, int64_t pages, int64_t page_size, JobId job, int64_t tasks) {
+  ASSIGN_OR_RETURN(const Client client, Client::Open(server));
+  std::mt19937_64 random(1);
+  std::vector<double> took_ms;
+  for (int64_t i = 0; i < pages; ++i) {
+    v1::ListTasksRequest request;
+    request.set_job_id(job);
+    request.set_page_size(static_cast<int32_t>(page_size));
+    request.set_first_index(static_cast<int64_t>(random() % static_cast<uint64_t>(std::max<int64_t>(1, tasks - page_size))));
+    v1::ListTasksResponse response;
+    const double began = MonotonicSeconds();
+    RETURN_IF_ERROR(StatusOf(client.jobs->ListTasks(client.Context().get(), request, &response), "ListTasks"));
+    took_ms.push_back((MonotonicSeconds() - began) * 1e3);
+    if (response.tasks_size() != page_size || response.tasks(0).task_index() != request.first_index())
+      return absl::InternalError(absl::StrCat("a page from task ", request.first_index(), " on is not the one that was asked for"));
+  }
+  return nlohmann::json{{"pages", pages}, {"page_ms", Quantiles(took_ms)}};
+}
+
+Measured CountStates(const Server& server, JobId job, const std::string& finished) {
   ASSIGN_OR_RETURN(const Client client, Client::Open(server));
   std::map<std::string, int64_t> states;
-  std::set<int64_t> succeeded;
-  v1::ListJobsRequest request;
-  request.set_page_size(limits::kPageSizeMax);
-  do {
-    v1::ListJobsResponse response;
-    RETURN_IF_ERROR(StatusOf(client.jobs->List(client.Context().get(), request, &response), "List"));
-    for (const v1::Job& job : response.jobs()) {
-      ++states[job.state()];
-      if (job.state() == "SUCCEEDED") succeeded.insert(job.job_id());
-    }
-    request.set_page_token(response.next_page_token());
-  } while (!request.page_token().empty());
+  std::set<TaskId> succeeded;
+  const auto count = [&](TaskId id, const std::string& state) {
+    ++states[state];
+    if (state == "SUCCEEDED") succeeded.insert(id);
+  };
+  // Each answer's token asks for the next page.
+  const auto all_pages = [](auto request, const auto& page) -> absl::Status {
+    request.set_page_size(limits::kPageSizeMax);
+    do {
+      ASSIGN_OR_RETURN(const std::string next, page(request));
+      request.set_page_token(next);
+    } while (!request.page_token().empty());
+    return absl::OkStatus();
+  };
+  if (job != 0) {
+    v1::ListTasksRequest first;
+    first.set_job_id(job);
+    RETURN_IF_ERROR(all_pages(first, [&](const v1::ListTasksRequest& request) -> absl::StatusOr<std::string> {
+      v1::ListTasksResponse response;
+      RETURN_IF_ERROR(StatusOf(client.jobs->ListTasks(client.Context().get(), request, &response), "ListTasks"));
+      for (const v1::Task& task : response.tasks()) count({job, task.task_index()}, v1::TaskState_Name(task.state()));
+      return response.next_page_token();
+    }));
+  } else {
+    RETURN_IF_ERROR(all_pages(v1::ListJobsRequest(), [&](const v1::ListJobsRequest& request) -> absl::StatusOr<std::string> {
+      v1::ListJobsResponse response;
+      RETURN_IF_ERROR(StatusOf(client.jobs->List(client.Context().get(), request, &response), "List"));
+      for (const v1::Job& each : response.jobs()) count({each.job_id(), 0}, each.state());
+      return response.next_page_token();
+    }));
+  }
   int64_t acknowledged = 0, missing = 0;
   std::ifstream in(finished);
-  for (int64_t id; in >> id; ++acknowledged) missing += succeeded.count(id) == 0;
+  for (std::string line; std::getline(in, line); ++acknowledged) {
+    ASSIGN_OR_RETURN(const TaskId id, ParseTaskId(line));
+    missing += succeeded.count(id) == 0;
+  }
   return nlohmann::json{{"states", states}, {"acknowledged", acknowledged}, {"missing", missing}};
 }
 

@@ -50,6 +50,20 @@ def cluster():
         made.close()
 
 
+def serves_again(own):
+    """Seconds from its start until it has told its port to users."""
+    port = own.path("run", "user.port")
+    if os.path.exists(port):
+        os.remove(port)
+    began = time.monotonic()
+    own.scheduler = own.spawn("spillwayd", [support.program("spillwayd"), "--home", own.home])
+    while not support.read_text(port):
+        if own.scheduler.poll() is not None:
+            raise SystemExit("bench: spillwayd ended: " + support.read_text(own.path("run", "spillwayd.log"))[-500:])
+        time.sleep(0.002)
+    return time.monotonic() - began
+
+
 def load(role, *arguments):
     """One role of bench-load, to its end."""
     done = subprocess.run([LOAD, role, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

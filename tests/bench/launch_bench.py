@@ -13,7 +13,7 @@ def main():
     count, submits, others = bench.of(400, 20), bench.of(100, 5), bench.of(options.others, 40)
     per_call = min(others, 1_000)
     others -= others % per_call
-    keys = ("true", "raw", "idle_p50", "idle_p99", "busy_p50", "busy_p99", "spawn", "cpu_spillwayd", "cpu_worker", "cpu_supervisor")
+    keys = ("true", "array", "raw", "idle_p50", "idle_p99", "busy_p50", "busy_p99", "spawn", "cpu_spillwayd", "cpu_worker", "cpu_supervisor")
     values = {key: [] for key in keys}
 
     def latency(own, kind, round_number):
@@ -34,6 +34,7 @@ def main():
             values["true"].append(load("run", *own.user(), "--node", "real", "--count", count, "--tag", f"true-{number}")["per_second"])
             for name, pid in programs.items():
                 values["cpu_" + name].append((cpu_seconds(pid) - before[name]) / count * 1e3)
+            values["array"].append(load("run", *own.user(), "--node", "real", "--count", 1, "--array", count, "--tag", f"array-{number}")["per_second"])
             latency(own, "idle", number)
         states = load("states", *own.user())["states"]
         if set(states) != {"SUCCEEDED"}:
@@ -45,6 +46,7 @@ def main():
                 latency(own, "busy", number)
             hold.end()
     bench.figure("true", f"/bin/true jobs, {CONCURRENCY} at a time (raw: posix_spawn + wait)", "jobs/s", values["true"], values["raw"], share=0.7)
+    bench.figure("array", "the same as tasks of one array", "tasks/s", values["array"], values["raw"], share=0.7)
     for name in programs:
         bench.figure("cpu_" + name, f"  processor time a job, {name}", "ms", values["cpu_" + name])
     bench.figure("spawn", "raw: one spawn until it runs, p50", "ms", values["spawn"])

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/ids.h"
 
 namespace spillway::bench {
 
@@ -37,16 +38,19 @@ struct Server {
 struct Jobs {
   std::string program = "/bin/true", node;  // node "": any
   int64_t cpu_milli = 1'000, spec_bytes = 0;
+  int64_t array = 0;      // so many tasks of each; 0: no array
   std::string tag = "0";  // runs of different tags have no spec in common
 };
 // `callers` calls on their way at any time until `calls` are answered, each with `per_call` distinct jobs.
 Measured Submit(const Server& server, const Jobs& jobs, int64_t callers, int64_t calls, int64_t per_call);
-// `count` jobs in one call, and from that call until all have ended.
+// `count` jobs in one call, and from that call until all their tasks have ended.
 Measured RunAll(const Server& server, const Jobs& jobs, int64_t count);
 // Pages from anywhere among the jobs up to `last_job`, one call after another.
 Measured ListPages(const Server& server, int64_t pages, int64_t page_size, int64_t last_job);
-// How many jobs are in each state; `finished`: a file of job ids, and how many of them have not SUCCEEDED.
-Measured CountStates(const Server& server, const std::string& finished);
+// The same of the `tasks` tasks of one job.
+Measured ListTaskPages(const Server& server, int64_t pages, int64_t page_size, JobId job, int64_t tasks);
+// How many jobs, or tasks of `job` where it is not 0, are in each state; `finished`: a file of tasks, and how many of them have not SUCCEEDED.
+Measured CountStates(const Server& server, JobId job, const std::string& finished);
 // In turns: a spawn of the program `mark` by us until it runs, and a submit of it until it runs and then until it has ended.
 Measured SubmitToRunning(const Server& server, const Jobs& jobs, const std::string& mark, const std::string& socket, int64_t count);
 
@@ -58,9 +62,9 @@ struct Workers {
 };
 // Says {"ready": true} when all are welcome, then renews for `seconds`.
 Measured RenewSessions(const Server& server, const Workers& workers, double seconds);
-// Every offer is accepted, started and ended at once, until `jobs` ends are acknowledged or the scheduler is gone. Writes the jobs whose end was acknowledged
+// Every offer is accepted, started and ended at once, until `tasks` ends are acknowledged or the scheduler is gone. Writes the tasks whose end was acknowledged
 // to `finished`, where named. Says {"ready": true} first.
-Measured RunNothing(const Server& server, const Workers& workers, int64_t jobs, const std::string& finished);
+Measured RunNothing(const Server& server, const Workers& workers, int64_t tasks, const std::string& finished);
 // Every offer is accepted and started and none ends. Says {"ready": true}, then {"held": jobs} when so many run, and stays until its input ends.
 Measured HoldForever(const Server& server, const Workers& workers, int64_t jobs);
 

@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   Jobs jobs;
   Workers workers;
   std::string folder, file, mark, socket;
-  int64_t count = 1, callers = 1, per_call = 1, rows = 1, row_bytes = 500, concurrency = 1, page_size = 100, last_job = 1;
+  int64_t count = 1, callers = 1, per_call = 1, rows = 1, row_bytes = 500, concurrency = 1, page_size = 100, last_job = 1, job = 0, tasks = 1;
   double seconds = 1;
   std::function<Measured()> role;
   const auto add = [&](const char* name, const char* what, std::function<Measured()> run) {
@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
     reaches(sub)->add_option("--node", jobs.node);
     sub->add_option("--cpu-milli", jobs.cpu_milli);
     sub->add_option("--spec-bytes", jobs.spec_bytes);
+    sub->add_option("--array", jobs.array);
     sub->add_option("--tag", jobs.tag);
     sub->add_option("--count", count)->check(CLI::PositiveNumber);
     return sub;
@@ -72,7 +73,13 @@ int main(int argc, char** argv) {
   sub->add_option("--count", count);
   sub->add_option("--page-size", page_size);
   sub->add_option("--last-job", last_job)->required();
-  sub = reaches(add("states", "count the jobs of each state", [&] { return CountStates(server, file); }));
+  sub = reaches(add("list-tasks", "pages from anywhere in an array", [&] { return ListTaskPages(server, count, page_size, job, tasks); }));
+  sub->add_option("--count", count);
+  sub->add_option("--page-size", page_size);
+  sub->add_option("--job", job)->required();
+  sub->add_option("--tasks", tasks)->required();
+  sub = reaches(add("states", "count the jobs, or the tasks of a job, of each state", [&] { return CountStates(server, job, file); }));
+  sub->add_option("--job", job);
   sub->add_option("--finished", file);
   sub = submits(add("latency", "submit to running, beside a spawn", [&] { return SubmitToRunning(server, jobs, mark, socket, count); }));
   sub->add_option("--mark", mark)->required();

@@ -32,7 +32,7 @@ struct Score {
   int64_t welcome ABSL_GUARDED_BY(mutex) = 0, gone ABSL_GUARDED_BY(mutex) = 0;
   int64_t started ABSL_GUARDED_BY(mutex) = 0;  // acknowledged
   double first_offer ABSL_GUARDED_BY(mutex) = 0, last_ack ABSL_GUARDED_BY(mutex) = 0;
-  std::vector<int64_t> finished ABSL_GUARDED_BY(mutex);  // jobs whose end is acknowledged
+  std::vector<TaskId> finished ABSL_GUARDED_BY(mutex);  // whose end is acknowledged
   std::vector<double> renewal_ms ABSL_GUARDED_BY(mutex);
   std::string why ABSL_GUARDED_BY(mutex);
 };
@@ -84,7 +84,8 @@ class PlayedWorker final : public grpc::ClientBidiReactor<v1::WorkerFrame, v1::S
 
  private:
   struct Reported {
-    int64_t seq, job;
+    int64_t seq;
+    TaskId task;
     bool end;
   };
 
@@ -109,7 +110,7 @@ class PlayedWorker final : public grpc::ClientBidiReactor<v1::WorkerFrame, v1::S
       for (; !unacknowledged_.empty() && unacknowledged_.front().seq <= in_.report_ack(); unacknowledged_.pop_front()) {
         score_->last_ack = now;
         if (unacknowledged_.front().end) {
-          score_->finished.push_back(unacknowledged_.front().job);
+          score_->finished.push_back(unacknowledged_.front().task);
         } else {
           ++score_->started;
         }
@@ -150,7 +151,7 @@ class PlayedWorker final : public grpc::ClientBidiReactor<v1::WorkerFrame, v1::S
       ended->set_cause(v1::COMPLETED);
       ended->set_initiator(v1::BY_JOB);
     }
-    unacknowledged_.push_back({reported_, attempt.job_id(), ends_});
+    unacknowledged_.push_back({reported_, {attempt.job_id(), attempt.task_index()}, ends_});
   }
   void WriteIfIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (writing_ || ended_) return;
@@ -241,23 +242,23 @@ Measured RenewSessions(const Server& server, const Workers& workers, double seco
                         {"renewal_ms", Quantiles(fleet.score.renewal_ms)}};
 }
 
-Measured RunNothing(const Server& server, const Workers& workers, int64_t jobs, const std::string& finished) {
+Measured RunNothing(const Server& server, const Workers& workers, int64_t tasks, const std::string& finished) {
   Fleet fleet;
   RETURN_IF_ERROR(fleet.Open(server, workers, true));
   SayReady();
   const absl::Status ended = fleet.RenewUntil(workers.renew_ms, [&] {
     MutexLock lock(&fleet.score.mutex);
-    return static_cast<int64_t>(fleet.score.finished.size()) >= jobs;
+    return static_cast<int64_t>(fleet.score.finished.size()) >= tasks;
   });
   MutexLock lock(&fleet.score.mutex);
   if (!finished.empty()) {
     std::ofstream out(finished);
-    for (const int64_t job : fleet.score.finished) out << job << "\n";
+    for (const TaskId& task : fleet.score.finished) out << task.ToString() << "\n";
     if (!out.flush()) return absl::InternalError(absl::StrCat(finished, ": cannot be written"));
   }
   const double took = fleet.score.last_ack - fleet.score.first_offer;
   const auto done = static_cast<double>(fleet.score.finished.size());
-  return nlohmann::json{{"jobs", fleet.score.finished.size()}, {"seconds", took}, {"per_second", took > 0 ? done / took : 0}, {"scheduler_gone", !ended.ok()}};
+  return nlohmann::json{{"ended", fleet.score.finished.size()}, {"seconds", took}, {"per_second", took > 0 ? done / took : 0}, {"scheduler_gone", !ended.ok()}};
 }
 
 Measured HoldForever(const Server& server, const Workers& workers, int64_t jobs) {

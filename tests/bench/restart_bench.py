@@ -1,24 +1,7 @@
 #!/usr/bin/env python3
 """A scheduler with many queued distinct jobs: its memory, any page of its list, and after kill -9 the time until it serves again, beside reading every row of
 its database once. One job runs all the while and must not notice."""
-import os
-import time
-
-from harness import Bench, cluster, load, support
-
-
-def serves_again(own):
-    """Seconds from its start until it has told its port to users."""
-    port = own.path("run", "user.port")
-    if os.path.exists(port):
-        os.remove(port)
-    began = time.monotonic()
-    own.scheduler = own.spawn("spillwayd", [support.program("spillwayd"), "--home", own.home])
-    while not support.read_text(port):
-        if own.scheduler.poll() is not None:
-            raise SystemExit("bench: spillwayd ended: " + support.read_text(own.path("run", "spillwayd.log"))[-500:])
-        time.sleep(0.002)
-    return time.monotonic() - began
+from harness import Bench, cluster, load, serves_again
 
 
 def main():

@@ -57,6 +57,24 @@ class FakeApi final : public Api {
     }
     return Answer("List", request, response);
   }
+  absl::StatusOr<v1::ListTasksResponse> ListTasks(const v1::ListTasksRequest& request) override {
+    const auto job = jobs.find(request.job_id());
+    if (job == jobs.end()) return absl::NotFoundError(absl::StrCat("there is no job ", request.job_id()));
+    v1::ListTasksResponse response;
+    const int64_t size = request.page_size() == 0 ? 100 : request.page_size();
+    for (const v1::Task& task : job->second.tasks()) {
+      if (task.task_index() < request.first_index()) continue;
+      if (response.tasks_size() < size) {
+        *response.add_tasks() = task;
+      } else {
+        response.set_next_page_token(absl::StrCat(task.task_index()));
+        break;
+      }
+    }
+    if (response.tasks_size() == 0)
+      return absl::NotFoundError(absl::StrCat("job ", request.job_id(), " has no task ", request.first_index(), "; its only task is ", request.job_id(), ".0"));
+    return Answer("ListTasks", request, response);
+  }
   absl::StatusOr<v1::JobActionResponse> Cancel(const v1::CancelRequest& request) override {
     if (!jobs.contains(request.job_id())) return absl::NotFoundError("there is no such job");
     return Answer("Cancel", request, v1::JobActionResponse());

@@ -16,8 +16,8 @@ TEST(Follow, WatchesFromBeforeTheLook) {
   cli.api.later[5] = {MakeJob(5, "a", "SUCCEEDED")};
   ASSERT_OK_AND_ASSIGN(const v1::Job job, WaitForEnd(cli.context, cli.api, 5, 0));
   EXPECT_EQ(job.state(), "SUCCEEDED");
-  EXPECT_THAT(cli.api.calls,
-              ElementsAre("List page_size: 1", "Get job_id: 5", "Watch after_seq: 100 job_id: 5 follow: true", "List page_size: 1", "Get job_id: 5"));
+  EXPECT_THAT(cli.api.calls, ElementsAre("List page_size: 1", "Get job_id: 5 tasks_max: 1", "Watch after_seq: 100 job_id: 5 follow: true", "List page_size: 1",
+                                         "Get job_id: 5 tasks_max: 1"));
 }
 
 TEST(Follow, WaitEndsWithItsTime) {
@@ -58,7 +58,7 @@ TEST(Follow, FallingBehindIsNoError) {
   cli.context.clock = &ticking;
   ASSERT_OK_AND_ASSIGN(const v1::Job job, WaitForEnd(cli.context, cli.api, 5, 10'000));
   EXPECT_EQ(job.state(), "ACTIVE");
-  for (const std::string& call : cli.api.calls) looks += call == "Get job_id: 5" ? 1 : 0;
+  for (const std::string& call : cli.api.calls) looks += call == "Get job_id: 5 tasks_max: 1" ? 1 : 0;
   EXPECT_GT(looks, 1) << "it looked anew";
 }
 

@@ -129,6 +129,71 @@ TEST(Describe, ShowsTheTimelineTheLossAndTheCheckpoint) {
   EXPECT_EQ(cli.Run({"describe", "5", "6"}), 2);
 }
 
+v1::Job ArrayJob() {
+  v1::Job job = MakeJob(7, "sweep", "ACTIVE");
+  job.set_task_count(1'000);
+  job.set_parallel(50);
+  job.mutable_counts()->set_queued(812);
+  job.mutable_counts()->set_active(50);
+  job.mutable_counts()->set_succeeded(136);
+  job.mutable_counts()->set_failed(2);
+  job.mutable_tasks(0)->set_state(v1::SUCCEEDED);
+  AddAttempt(&job, "n1", v1::RESERVED, v1::ENDED)->set_end_cause(v1::COMPLETED);
+  v1::Task* second = job.add_tasks();
+  second->set_job_id(7);
+  second->set_task_index(1);
+  second->set_state(v1::QUEUED);
+  second->set_waiting("50 tasks of its job are active");
+  return job;
+}
+
+TEST(Array, IsCountedInOneRowAndItsTasksAreListed) {
+  Cli cli;
+  cli.api.jobs[7] = ArrayJob();
+  EXPECT_EQ(cli.Run({"queue"}), 0);
+  EXPECT_THAT(cli.out, HasSubstr("138/1000 13%  812 queued, 50 active, 136 succeeded, 2 failed"));
+  EXPECT_EQ(cli.Run({"queue", "--tasks", "7"}), 0) << cli.err;
+  EXPECT_EQ(cli.out,
+            "TASK  STATE      NODE  MARKET    TRY  END        WAITS FOR\n"
+            " 7.0  SUCCEEDED  n1    reserved    1  COMPLETED\n"
+            " 7.1  QUEUED                                     50 tasks of its job are active\n");
+  EXPECT_EQ(cli.Run({"queue", "--tasks", "7", "-n", "1"}), 0);
+  EXPECT_THAT(cli.out, HasSubstr("... and more; --limit shows more than 1"));
+  EXPECT_EQ(cli.Run({"queue", "--tasks", "7.1-1"}), 0);
+  EXPECT_THAT(cli.out, Not(HasSubstr("7.0")));
+  EXPECT_EQ(cli.Run({"describe", "7"}), 0);
+  EXPECT_THAT(cli.out, HasSubstr("tasks       1000: 812 queued, 50 active, 136 succeeded, 2 failed; at most 50 at once\n"));
+  EXPECT_THAT(cli.out, HasSubstr("... and 998 more: spillway queue --tasks 7.2-999\n"));
+  EXPECT_EQ(cli.Run({"describe", "7.1"}), 0);
+  EXPECT_THAT(cli.out, HasSubstr("task 7.1  QUEUED\n"));
+  EXPECT_THAT(cli.out, Not(HasSubstr("7.0")));
+}
+
+TEST(Array, SomeTasksAreCancelledInOneCallAJob) {
+  Cli cli;
+  cli.api.jobs[7] = ArrayJob();
+  EXPECT_EQ(cli.Run({"cancel", "7.17", "7.100-199"}), 0) << cli.err;
+  EXPECT_EQ(cli.api.calls.back(), "Cancel job_id: 7 tasks { first: 17 last: 17 } tasks { first: 100 last: 199 }");
+  EXPECT_EQ(cli.Run({"cancel", "7.17"}), 0);
+  EXPECT_EQ(cli.out, "7.17: cancelled\n");
+  EXPECT_EQ(cli.Run({"update", "7", "--parallel", "20"}), 0);
+  EXPECT_EQ(cli.api.calls.back(), "Update job_id: 7 parallel: 20");
+  EXPECT_EQ(cli.Run({"update", "7", "--parallel", "0"}), 2);
+}
+
+TEST(Array, OneTaskIsWaitedFor) {
+  Cli cli;
+  cli.api.jobs[7] = ArrayJob();
+  EXPECT_EQ(cli.Run({"wait", "7.0"}), 0) << cli.err;
+  EXPECT_EQ(cli.err, "spillway: task 7.0 SUCCEEDED\n");
+  EXPECT_EQ(cli.Run({"wait", "7.0-1", "--timeout", "10s"}), 4);
+  v1::Job later = ArrayJob();
+  later.mutable_tasks(1)->set_state(v1::CANCELLED_STATE);
+  cli.api.later[7] = {later};
+  EXPECT_EQ(cli.Run({"wait", "7.0-1"}), 1);
+  EXPECT_EQ(cli.err, "spillway: 7.0-1: 1 succeeded, 1 cancelled\n");
+}
+
 TEST(Describe, APartThatIsNotThereIsNotFound) {
   Cli cli;
   cli.api.jobs[5] = PreemptedJob();

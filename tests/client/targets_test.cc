@@ -2,6 +2,7 @@
 #include "client/targets.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_matchers.h"
 #include "tests/client/fake_api.h"
 
@@ -37,8 +38,8 @@ TEST(Targets, ReadsEveryForm) {
 }
 
 TEST(Targets, RefusesWhatIsNone) {
-  EXPECT_THAT(ParseTarget("Bert"),
-              StatusIs(absl::StatusCode::kInvalidArgument, "`Bert` is not a job; write 5, 1-9, 5.17, 5.17@3, last, all, or a name (did you mean `bert`?)"));
+  EXPECT_THAT(ParseTarget("Bert"), StatusIs(absl::StatusCode::kInvalidArgument,
+                                            "`Bert` is not a job; write 5, 1-9, 5.17, 5.1-100, 5.17@3, last, all, or a name (did you mean `bert`?)"));
   EXPECT_THAT(ParseTarget("9-1"), StatusIs(absl::StatusCode::kInvalidArgument, "the range `9-1` ends before it begins"));
   EXPECT_THAT(ParseTarget("1-99999999"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is longer than 10000 jobs")));
   for (const char* text : {"", "0", "-3", "05", "5.", "5@", "5.1@0", "1-", "1-2-3", "5 ", "\x1b[2J", "99999999999999999999"})
@@ -71,6 +72,24 @@ TEST(Targets, FindsJobs) {
   EXPECT_THAT(ResolveJobs(api, {"3.1"}, false), StatusIs(absl::StatusCode::kInvalidArgument, "`3.1` is one task; a job is meant here: 3"));
 }
 
+TEST(Targets, FindsTasks) {
+  const auto said = [](const std::vector<std::string>& texts) {
+    FakeApi api;
+    const auto found = ResolveJobTasks(api, texts, false);
+    if (!found.ok()) return std::string(found.status().message());
+    return absl::StrJoin(*found, " ", [](std::string* out, const JobTasks& one) { absl::StrAppend(out, one.ToString()); });
+  };
+  EXPECT_EQ(said({"5.17"}), "5.17");
+  EXPECT_EQ(said({"5.1-100"}), "5.1-100");
+  EXPECT_EQ(said({"5.1-3,7", "6", "5.9"}), "5.1-3,7,9 job 6") << "what is said of one job comes together";
+  EXPECT_EQ(said({"5.1", "5", "5.2"}), "job 5") << "all of it is more";
+  EXPECT_EQ(said({"5.3-1"}), "the range `3-1` ends before it begins");
+  EXPECT_EQ(said({"5.1@2"}), "`5.1@2` is one attempt; a task is meant here: 5.1");
+  FakeApi api;
+  EXPECT_THAT(ResolveJobs(api, {"3.1-2"}, false), StatusIs(absl::StatusCode::kInvalidArgument, "`3.1-2` is some tasks; a job is meant here: 3"));
+  EXPECT_THAT(ResolveTask(api, "3.1-2"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("means several tasks")));
+}
+
 TEST(Targets, FindsOneTask) {
   FakeApi api;
   EXPECT_THAT(ResolveTask(api, "last"), StatusIs(absl::StatusCode::kNotFound, "there is no job yet, so there is no last one"));
@@ -98,6 +117,7 @@ TEST(Targets, ListsPageAfterPage) {
     }
     absl::StatusOr<v1::SubmitResponse> Submit(const v1::SubmitRequest&) override { return absl::UnimplementedError(""); }
     absl::StatusOr<v1::Job> Get(const v1::GetJobRequest&) override { return absl::UnimplementedError(""); }
+    absl::StatusOr<v1::ListTasksResponse> ListTasks(const v1::ListTasksRequest&) override { return absl::UnimplementedError(""); }
     absl::StatusOr<v1::JobActionResponse> Cancel(const v1::CancelRequest&) override { return absl::UnimplementedError(""); }
     absl::StatusOr<v1::JobActionResponse> Preempt(const v1::PreemptRequest&) override { return absl::UnimplementedError(""); }
     absl::StatusOr<v1::JobActionResponse> Pause(const v1::PauseRequest&) override { return absl::UnimplementedError(""); }

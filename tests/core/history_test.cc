@@ -108,7 +108,8 @@ class History {
     for (int64_t i = rng_.Between(1, 3); i > 0; --i) {
       NewJob job = MakeJob(RandomShape(), rng_.Between(1, 3) * 10);
       job.name = absl::StrCat("job-", rng_.Below(4));
-      job.task_count = rng_.Below(4) == 0 ? rng_.Between(2, 5) : 1;
+      job.task_count = rng_.Below(4) == 0 ? rng_.Between(2, 8) : 1;
+      if (job.task_count > 1 && rng_.Below(2) == 0) job.parallel = rng_.Between(1, 4);
       if (rng_.Below(4) == 0) job.max_silence_ms = 45 * kSecond;
       job.retry.user_error = rng_.Between(0, 2);
       job.retry.node_fault = rng_.Between(1, 4);
@@ -128,13 +129,25 @@ class History {
     }
   }
 
-  void Cancel() { (void)world_.Try(core::Cancel{Any(world_.state.jobs), rng_.Below(2) == 0, "why not"}); }
+  void Cancel() {
+    core::Cancel cancel{Any(world_.state.jobs), rng_.Below(2) == 0, "why not", {}};
+    for (int64_t ranges = rng_.Between(0, 3); ranges > 0; --ranges) {
+      const TaskIndex first = rng_.Between(0, 6);
+      cancel.tasks.push_back({first, rng_.Between(first, 8)});  // it may be empty, or none of the job's
+    }
+    if (!world_.Try(cancel).ok()) return;
+    for (const TaskRange& range : cancel.tasks) {
+      for (TaskIndex index = range.first; index < range.end; ++index) cancelled_.insert({cancel.job, index});
+    }
+  }
 
   void HoldOrUpdate() {
     const JobId job = Any(world_.state.jobs);
     switch (rng_.Below(4)) {
       case 0: return (void)world_.Try(Pause{job});
-      case 1: return (void)world_.Try(Update{job, rng_.Between(0, 4) * 10});
+      case 1:
+        if (rng_.Below(2) == 0) return (void)world_.Try(Update{job, std::nullopt, rng_.Between(1, 6)});
+        return (void)world_.Try(Update{job, rng_.Between(0, 4) * 10, std::nullopt});
       default: return (void)world_.Try(Resume{job});
     }
   }
@@ -322,7 +335,7 @@ class History {
         OffersListed{"nobody", {}},
         core::Submit{"", "", {}},
         SettleJob{999'999},
-        Update{Any(world_.state.jobs), 101},
+        Update{Any(world_.state.jobs), 101, std::nullopt},
         FenceAttempt{{attempt.job, attempt.index, attempt.number + 1}, ""},
         StopAttempt{{attempt.job, attempt.index, attempt.number + 1}, {}},
     };
@@ -333,15 +346,18 @@ class History {
   // --- what must hold of decisions ---
 
   void Turn() {
-    // Jobs that were settled may be placed, or settle others: round by round until nobody waits in vain.
+    // Jobs that were settled may be placed, or settle others, and what is given up makes room under the limit of its job: round by round until nobody waits in
+    // vain.
     for (bool again = true; again && !::testing::Test::HasFailure();) {
       const std::vector<Command> commands = Decide(world_.state, world_.soft, world_.policy, world_.now_ms);
       for (const Command& command : commands) {
         if (const Place* place = std::get_if<Place>(&command)) CheckPlace(*place);
         if (const StopAttempt* stop = std::get_if<StopAttempt>(&command)) CheckStop(*stop);
         world_.Do(command);  // Decide proposes nothing that Admit refuses
+        if (const Place* place = std::get_if<Place>(&command)) CheckPlaced(place->task);
       }
-      again = !Only<SettleJob>(commands).empty() || !world_.state.index.settled.empty();
+      const bool gave_up = !Only<DeclareLost>(commands).empty() || !Only<FenceAttempt>(commands).empty();
+      again = gave_up || !Only<SettleJob>(commands).empty() || !world_.state.index.settled.empty();
     }
     const auto again = Decide(world_.state, world_.soft, world_.policy, world_.now_ms);
     EXPECT_TRUE(again.empty()) << again.size() << " more, the first of kind " << again.front().index();
@@ -362,6 +378,13 @@ class History {
       if (RoomIsMadeOn(id) || HigherWaitsFor(node, job.priority)) continue;  // it may be kept for somebody
       EXPECT_FALSE(RoomOn(world_.state, node).Holds(shape)) << place.task.ToString() << " spilled though " << node.name << " had room";
     }
+  }
+
+  // No more at once than there may be, and never one that was cancelled, by the books of this test.
+  void CheckPlaced(TaskId task) {
+    const Job& job = *FindJob(world_.state, task.job);
+    EXPECT_TRUE(job.parallel == 0 || job.counts.active <= job.parallel) << job.counts.active << " of job " << job.id;
+    EXPECT_FALSE(cancelled_.contains(task)) << task.ToString();
   }
 
   bool HigherWaitsFor(const Node& node, int64_t priority) const {
@@ -493,6 +516,7 @@ class History {
   std::set<NodeId> silent_;
   std::map<TaskId, int64_t> made_room_;
   int rooms_made_ = 0;
+  std::set<TaskId> cancelled_;                // by themselves
   std::map<JobId, std::vector<Need>> needs_;  // as they were submitted, where not met already
   int refusals_ = 0;
 };

@@ -195,7 +195,7 @@ TEST_F(MakesRoom, ARaisedPriorityIsEnough) {
   const JobId low = Running(50);
   const JobId other = Submit(50);
   EXPECT_FALSE(StopOf(low).has_value());
-  world_.Do(Update{other, 60});
+  world_.Do(Update{other, 60, std::nullopt});
   Settle();
   EXPECT_TRUE(StopOf(low).has_value());
 }

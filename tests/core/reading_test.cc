@@ -266,6 +266,8 @@ TEST_F(Reading, EveryInvariantNoticesItsBreach) {
   EXPECT_THAT(broken([&](State* s) { s->jobs.at(1).job.shape_id = 9; }), HasSubstr("shape 9"));
   EXPECT_THAT(broken([&](State* s) { s->jobs.at(1).job.cancel_requested = true; }), HasSubstr("cancelled and has waiting"));
   EXPECT_THAT(broken([&](State* s) { s->jobs.at(1).job.next_index = 0; }), HasSubstr("before it began"));
+  EXPECT_THAT(broken([&](State* s) { s->jobs.at(1).job.skipped = {{0, 1}}; }), HasSubstr("skip"));
+  EXPECT_THAT(broken([&](State* s) { task(s, 1).cancel_requested = true; }), HasSubstr("was cancelled and is"));
   EXPECT_THAT(broken([&](State* s) { s->nodes.at(1).state = NodeState::kLost; }), HasSubstr("LOST"));
   EXPECT_THAT(broken([&](State* s) { s->nodes.at(1).idle_since_ms = 5; }), HasSubstr("counts as idle"));
   EXPECT_THAT(broken([&](State* s) { s->nodes.at(1).metered_ms = 0; }), HasSubstr("is metered to"));

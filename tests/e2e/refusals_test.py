@@ -39,7 +39,7 @@ class Refusals(ClusterTest):
         self.refused("name: a\ncommand: ['true']\npriority: 010\n", 2, "bad.yaml:3")
 
     def test_not_built_yet_is_refused_by_name(self):
-        self.refused("name: a\ncommand: ['true']\narray: {count: 10}\n", 2, "bad.yaml:3", "array", "not built yet")
+        self.refused("name: a\ncommand: ['true']\nsweep: {method: grid}\n", 2, "bad.yaml:3", "sweep", "not built yet")
         self.refused("name: a\ncommand: ['true']\nresources: {nodes: 2}\n", 2, "bad.yaml:3", "nodes", "not built yet")
 
     def test_never_fits(self):

@@ -1,4 +1,5 @@
 // What a user may ask about jobs, over the wire, against a real engine and store.
+#include <limits>
 #include <set>
 
 #include "tests/rpc/harness.h"
@@ -70,7 +71,8 @@ TEST_F(JobServiceTest, WhatWasSubmittedReadsBackAndSaysWhyItWaits) {
 TEST_F(JobServiceTest, EveryCallNeedsItsToken) {
   for (const std::string& token : {std::string(), std::string("wrong"), std::string(kWorkerToken)}) {
     const auto refused = StatusIs(Code::kUnauthenticated, AllOf(HasSubstr(token.empty() ? "no token" : "wrong token"), Not(HasSubstr(kUserToken))));
-    Call submit(token), get(token), list(token), preempt(token), info(token), charges(token), watch(token), logs(token), cordon(token), pause(token);
+    Call submit(token), get(token), list(token), preempt(token), info(token), charges(token), watch(token), logs(token), cordon(token), pause(token),
+        tasks(token);
     v1::SubmitResponse submitted;
     EXPECT_THAT(StatusOf(daemon.jobs->Submit(submit, SubmitOf({MakeSpec()}), &submitted)), refused);
     v1::Job job;
@@ -82,6 +84,8 @@ TEST_F(JobServiceTest, EveryCallNeedsItsToken) {
     v1::JobActionResponse acted;
     EXPECT_THAT(StatusOf(daemon.jobs->Preempt(preempt, bad, &acted)), refused) << "a stranger learns nothing about the request";
     EXPECT_THAT(StatusOf(daemon.jobs->Pause(pause, {}, &acted)), refused);
+    v1::ListTasksResponse some;
+    EXPECT_THAT(StatusOf(daemon.jobs->ListTasks(tasks, {}, &some)), refused);
     v1::ServerInfo about;
     EXPECT_THAT(StatusOf(daemon.fleet->GetServerInfo(info, {}, &about)), refused);
     v1::NodeActionResponse done;
@@ -409,7 +413,74 @@ TEST_F(JobServiceTest, EveryTaskCanSayHowItStands) {
   EXPECT_EQ(response.state(), v1::CANCELLED_STATE);
   EXPECT_EQ(response.reasons(0).code(), "ENDED");
   request.set_task_index(3);
-  EXPECT_THAT(StatusOf(daemon.jobs->Explain(absent, request, &response)), StatusIs(Code::kNotFound, HasSubstr("its tasks are 0 to 0")));
+  EXPECT_THAT(StatusOf(daemon.jobs->Explain(absent, request, &response)), StatusIs(Code::kNotFound, HasSubstr("its only task is 1.0")));
+}
+
+TEST_F(JobServiceTest, AnyPageOfAnArrayIsTheOneThatWasAskedFor) {
+  v1::JobSpec spec = MakeSpec("array");
+  spec.mutable_array()->set_count(1'000'000);
+  spec.mutable_array()->set_parallel(50);
+  Submit(daemon, {spec, MakeSpec("one")});
+  v1::Job job = GetJob(daemon, 1);
+  EXPECT_EQ(job.task_count(), 1'000'000);
+  EXPECT_EQ(job.parallel(), 50);
+  EXPECT_EQ(job.counts().queued(), 1'000'000);
+  EXPECT_EQ(job.tasks_size(), 1'000) << "the first ones; ListTasks has all";
+  const auto page = [&](int64_t first, int32_t size, const std::string& token = "", int64_t id = 1) -> absl::StatusOr<v1::ListTasksResponse> {
+    v1::ListTasksRequest request;
+    request.set_job_id(id);
+    request.set_first_index(first);
+    request.set_page_size(size);
+    request.set_page_token(token);
+    v1::ListTasksResponse response;
+    Call call;
+    const absl::Status status = StatusOf(daemon.jobs->ListTasks(call, request, &response));
+    if (!status.ok()) return status;
+    return response;
+  };
+  const auto cancel = [&](std::vector<std::pair<int64_t, int64_t>> ranges, v1::JobActionResponse* acted) {
+    v1::CancelRequest request;
+    request.set_job_id(1);
+    for (const auto& [first, last] : ranges) {
+      request.add_tasks()->set_first(first);
+      request.mutable_tasks(request.tasks_size() - 1)->set_last(last);
+    }
+    Call call;
+    return StatusOf(daemon.jobs->Cancel(call, request, acted));
+  };
+  v1::JobActionResponse acted;
+  ASSERT_OK(cancel({{500'001, 500'001}, {999'000, 999'999}}, &acted));
+  EXPECT_EQ(acted.tasks_affected(), 1'001);
+  ASSERT_OK_AND_ASSIGN(v1::ListTasksResponse tasks, page(500'000, 3));
+  ASSERT_EQ(tasks.tasks_size(), 3);
+  EXPECT_EQ(tasks.tasks(0).task_index(), 500'000);
+  EXPECT_EQ(tasks.tasks(0).state(), v1::QUEUED);
+  EXPECT_NE(tasks.tasks(0).waiting(), "") << "what has no row says why it waits too";
+  EXPECT_EQ(tasks.tasks(1).state(), v1::CANCELLED_STATE);
+  EXPECT_EQ(tasks.tasks(1).waiting(), "");
+  EXPECT_EQ(tasks.tasks(2).state(), v1::QUEUED);
+  ASSERT_OK_AND_ASSIGN(tasks, page(0, 3, tasks.next_page_token()));
+  EXPECT_EQ(tasks.tasks(0).task_index(), 500'003);
+  ASSERT_OK_AND_ASSIGN(tasks, page(999'999, 0));
+  EXPECT_EQ(tasks.tasks_size(), 1);
+  EXPECT_EQ(tasks.next_page_token(), "");
+  EXPECT_THAT(page(1'000'000, 1), StatusIs(Code::kNotFound, "job 1 has no task 1000000; its tasks are 0 to 999999"));
+  EXPECT_THAT(page(1, 1, "", 2), StatusIs(Code::kNotFound, "job 2 has no task 1; its only task is 2.0"));
+  EXPECT_THAT(page(0, 1, "", 9), StatusIs(Code::kNotFound, HasSubstr("9")));
+  EXPECT_THAT(page(-1, 1), StatusIs(Code::kInvalidArgument, HasSubstr("first_index must be 0 to")));
+  EXPECT_THAT(page(0, 1'001), StatusIs(Code::kInvalidArgument, HasSubstr("page_size must be 1 to 1000")));
+  EXPECT_THAT(page(0, 1, "x"), StatusIs(Code::kInvalidArgument, HasSubstr("page_token")));
+  constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
+  EXPECT_THAT(cancel({{0, kLast}}, &acted), StatusIs(Code::kNotFound, HasSubstr("no task 1000000")));
+  EXPECT_THAT(cancel({{5, 4}}, &acted), StatusIs(Code::kInvalidArgument, HasSubstr("ends before it begins")));
+  EXPECT_THAT(cancel({{kLast, kLast}}, &acted), StatusIs(Code::kInvalidArgument, HasSubstr("ends before it begins")));
+  EXPECT_EQ(GetJob(daemon, 1).counts().cancelled(), 1'001) << "nothing is half-applied";
+  v1::UpdateRequest update;
+  update.set_job_id(1);
+  update.set_parallel(2'000'000);
+  Call updated;
+  ASSERT_OK(StatusOf(daemon.jobs->Update(updated, update, &acted)));
+  EXPECT_EQ(GetJob(daemon, 1).parallel(), 0) << "as many as it has tasks is no limit";
 }
 
 TEST(Restart, WhatWasAnsweredIsThereAgain) {

@@ -12,10 +12,11 @@ SCRIPT = os.path.join(ROOT, "scripts", "bench.sh")
 # The figures of each, and of those the ones that stand beside a raw limit.
 FIGURES = {
     "submit": ({"single", "single_p50", "single_p99", "single_cpu", "batch", "batch_cpu", "raw_write", "raw_bare", "raw_bare_batch"}, {"single", "batch"}),
-    "launch": ({"true", "cpu_spillwayd", "cpu_worker", "cpu_supervisor", "spawn", "idle_p50", "idle_p99", "busy_p50", "busy_p99"}, {"true"}),
+    "launch": ({"true", "array", "cpu_spillwayd", "cpu_worker", "cpu_supervisor", "spawn", "idle_p50", "idle_p99", "busy_p50", "busy_p99"}, {"true", "array"}),
     "restart": ({"restart", "memory_grown", "memory_loaded", "page_p50", "page_p99"}, {"restart"}),
     "sessions": ({"cores", "renewals", "renewal_p50", "renewal_p99"}, {"cores"}),
     "null": ({"null", "null_cpu", "disk_queued", "disk_ended"}, {"null"}),
+    "arrays": ({"null", "null_cpu", "disk_ended", "submit", "memory", "disk_waiting", "restart", "page_p50", "page_p99", "cancel"}, {"null"}),
 }
 
 
@@ -48,6 +49,12 @@ class Quick(unittest.TestCase):
         for low, high in zip(*(told["figures"][key]["values"] for key in keys)):
             self.assertLessEqual(low, high)
 
+    def nothing_missing(self, told):
+        self.assertTrue(told["facts"]["crashes"])
+        for crash in told["facts"]["crashes"]:
+            self.assertEqual(crash["missing"], 0)
+            self.assertLessEqual(crash["acknowledged"], crash["states"].get("SUCCEEDED", 0))
+
     def test_submit(self):
         told = self.run_quick("submit")
         self.ordered(told, "single_p50", "single_p99")
@@ -70,15 +77,18 @@ class Quick(unittest.TestCase):
     def test_null(self):
         told = self.run_quick("null")
         self.assertGreater(told["figures"]["disk_queued"]["median"], 200, "its spec alone has as many bytes")
-        self.assertTrue(told["facts"]["crashes"])
-        for crash in told["facts"]["crashes"]:
-            self.assertEqual(crash["missing"], 0)
-            self.assertLessEqual(crash["acknowledged"], crash["states"].get("SUCCEEDED", 0))
+        self.nothing_missing(told)
+
+    def test_arrays(self):
+        told = self.run_quick("arrays")
+        self.ordered(told, "page_p50", "page_p99")
+        self.assertLess(told["figures"]["disk_waiting"]["median"], 20, "a row for each would be longer")
+        self.nothing_missing(told)
 
     def test_an_unknown_name_is_told_with_those_there_are(self):
         done = subprocess.run([SCRIPT, "submits"], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("'submits'; there are: submit launch restart sessions null placement", done.stderr)
+        self.assertIn("'submits'; there are: submit launch restart sessions null arrays placement", done.stderr)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 // Promise 1 and the meaning of an end: what was answered OK is durable at that moment, once, whatever was repeated; a task that counts as done did all its
-// steps, each once; one that counts as failed or cancelled has a cause that truly was. Nothing of a job begins before what it waits for has come, or while
-// it is paused. And nothing stands still while nothing goes wrong.
+// steps, each once; one that counts as failed or cancelled has a cause that truly was. Nothing of a job begins before what it waits for has come, while
+// it is paused, beyond its limit, or after it was cancelled. And nothing stands still while nothing goes wrong.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -24,10 +24,18 @@ class JobWatch final : public Watch {
     if (known->second != jobs) Broken("request ", request_id, " was answered with other jobs than it made");
   }
 
-  void CancelAnswered(JobId job) override {
+  void CancelAnswered(JobId job, const std::vector<core::TaskRange>& tasks) override {
     const auto known = jobs_.find(job);
     if (known == jobs_.end()) return Broken("the cancelling of job ", job, ", which does not exist, was answered OK");
-    if (!known->second.cancelled) Broken("the cancelling of job ", job, " was answered OK and is not durable");
+    if (known->second.cancelled) return;
+    if (tasks.empty()) return Broken("the cancelling of job ", job, " was answered OK and is not durable");
+    for (const core::TaskRange& range : tasks) {
+      for (TaskIndex index = range.first; index < range.end; ++index) {
+        if (known->second.cancelled_tasks.count(index) == 0 && known->second.over.count(index) == 0)
+          return Broken("the cancelling of task ", TaskId{job, index}.ToString(), " was answered OK and is not durable");
+      }
+    }
+    world()->Reach("some tasks of a job were cancelled");
   }
 
   void TurnDurable(const store::Batch& batch) override {
@@ -52,10 +60,16 @@ class JobWatch final : public Watch {
       } else if (const auto* registered = std::get_if<core::NodeRegistered>(&event)) {
         nodes_[registered->node.id] = {registered->node.id, registered->node.name, registered->node.boot_id};
       } else if (const auto* offered = std::get_if<core::AttemptOffered>(&event)) {
-        CheckMayBegin(offered->task.job);
+        CheckMayBegin(offered->task);
         offered_to_[{offered->task.job, offered->task.index, offered->attempt.number}] = nodes_[offered->attempt.members.at(0).node];
       } else if (const auto* cancel = std::get_if<core::JobCancelRequested>(&event)) {
         jobs_[cancel->job].cancelled = true;
+      } else if (const auto* some = std::get_if<core::TasksCancelRequested>(&event)) {
+        for (const core::TaskRange& range : some->tasks) {
+          for (TaskIndex index = range.first; index < range.end; ++index) jobs_[some->job].cancelled_tasks.insert(index);
+        }
+      } else if (const auto* updated = std::get_if<core::JobUpdated>(&event)) {
+        jobs_[updated->job].row.parallel = updated->parallel;
       } else if (const auto* paused = std::get_if<core::JobPaused>(&event)) {
         jobs_[paused->job].row.paused = true;
         world()->Reach("a job was paused");
@@ -109,7 +123,8 @@ class JobWatch final : public Watch {
       const core::TaskCounts& counts = job.row.counts;
       if (job.row.ended_ms == 0) return Broken("job ", id, " never ended");
       if (counts.succeeded + counts.failed + counts.cancelled != job.row.task_count) return Broken("job ", id, " has lost count of its tasks");
-      if (counts.cancelled > 0 && !job.cancelled) return Broken("job ", id, " has cancelled tasks and nobody cancelled it");
+      if (counts.cancelled > static_cast<int64_t>(job.cancelled_tasks.size()) && !job.cancelled)
+        return Broken("job ", id, " has cancelled tasks and nobody cancelled them");
       if (counts.succeeded != job.succeeded)
         return Broken("job ", id, " counts ", counts.succeeded, " successes, and ", job.succeeded, " tasks came to their end");
       if (counts.succeeded > 0) world()->Reach("a job succeeded");
@@ -124,6 +139,8 @@ class JobWatch final : public Watch {
     core::Job row;
     JobPlan plan;
     bool cancelled = false;
+    std::set<TaskIndex> cancelled_tasks;  // by themselves
+    std::set<TaskIndex> active, over;
     int64_t succeeded = 0;
     std::vector<core::Need> needs;  // as submitted
     bool released = false;
@@ -152,8 +169,14 @@ class JobWatch final : public Watch {
     bool Same(const Stand& other) const { return attempts == other.attempts && state == other.state && seal_owed == other.seal_owed; }
   };
 
-  void CheckMayBegin(JobId id) {
-    const Job& job = jobs_[id];
+  void CheckMayBegin(TaskId task) {
+    const JobId id = task.job;
+    Job& job = jobs_[id];
+    job.active.insert(task.index);
+    if (job.row.parallel > 0 && static_cast<int64_t>(job.active.size()) > job.row.parallel)
+      return Broken(job.active.size(), " tasks of job ", id, " are active at once, and ", job.row.parallel, " may be");
+    if (job.row.parallel > 0 && static_cast<int64_t>(job.active.size()) == job.row.parallel) world()->Reach("an array was at its limit");
+    if (job.cancelled_tasks.count(task.index) > 0) return Broken("task ", task.ToString(), " was offered though it was cancelled");
     if (job.row.paused) return Broken("a task of job ", id, " was offered while the job is paused");
     if (!job.needs.empty() && !job.released) Broken("a task of job ", id, " was offered though it waits for job ", job.needs.front().job);
   }
@@ -176,11 +199,14 @@ class JobWatch final : public Watch {
     Job& job = jobs_[ended.attempt.job];
     const auto process = processes_.find(ended.attempt);
     const std::string id = ended.attempt.ToString();
+    job.active.erase(ended.attempt.index);
+    if (ended.next == TaskState::kSucceeded || ended.next == TaskState::kFailed || ended.next == TaskState::kCancelled) job.over.insert(ended.attempt.index);
+    const bool cancelled = job.cancelled || job.cancelled_tasks.count(ended.attempt.index) > 0;
     if (ended.next == TaskState::kHeld && !job.row.paused) return Broken(id, " ended and its task is held though nobody paused the job");
     if (ended.cause == EndCause::kCompleted) {
       if (process == processes_.end() || !process->second.completed) return Broken(id, " counts as completed and did not do its steps");
       if (process->second.work != WorkAfter(FirstWork(job.row.uid), 0, job.plan.total_steps)) return Broken(id, " completed with a step lost or done twice");
-      if (ended.next != TaskState::kSucceeded && !job.cancelled) return Broken(id, " completed and its task goes on");
+      if (ended.next != TaskState::kSucceeded && !cancelled) return Broken(id, " completed and its task goes on");
       ++job.succeeded;
     } else if (ended.next == TaskState::kSucceeded) {
       return Broken(id, " ended with ", std::string(Name(ended.cause)), " and its task counts as done");
@@ -200,7 +226,7 @@ class JobWatch final : public Watch {
                           (retry.preempted >= 0 && ended.preempted > retry.preempted);
       if (!earned) return Broken(id, " failed its task for good with ", std::string(Name(ended.cause)), ", which it may survive");
     }
-    if (ended.next == TaskState::kCancelled && !job.cancelled) return Broken(id, " cancels a task that nobody cancelled: ", ended.detail);
+    if (ended.next == TaskState::kCancelled && !cancelled) return Broken(id, " cancels a task that nobody cancelled: ", ended.detail);
   }
 
   std::map<std::string, std::vector<JobId>> by_request_;

@@ -39,7 +39,7 @@ class Watches final : public Observer {
   }
 
   void SubmitAnswered(const std::string& request_id, const std::vector<JobId>& jobs) override { All(&Observer::SubmitAnswered, request_id, jobs); }
-  void CancelAnswered(JobId job) override { All(&Observer::CancelAnswered, job); }
+  void CancelAnswered(JobId job, const std::vector<core::TaskRange>& tasks) override { All(&Observer::CancelAnswered, job, tasks); }
   void TurnMade(const core::State& state, const core::Soft& soft, const core::Policy& policy, int64_t now_ms) override {
     All(&Observer::TurnMade, state, soft, policy, now_ms);
   }

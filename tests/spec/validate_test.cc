@@ -216,11 +216,26 @@ TEST(Validate, JobsToWaitFor) {
 
 TEST(Validate, RefusesWhatIsNotBuiltWhereverItStands) {
   EXPECT_THAT(After([](auto& s) {
-                s.mutable_array()->set_count(3);
+                s.mutable_sweep()->set_method("grid");
                 s.add_secrets("TOKEN");
                 s.mutable_limits()->set_budget_micros(5);
               }),
-              ElementsAre("secrets: secrets are not built yet", "limits.budget_micros: budgets are not built yet", "array: array jobs are not built yet"));
+              ElementsAre("secrets: secrets are not built yet", "limits.budget_micros: budgets are not built yet", "sweep: sweeps are not built yet"));
+}
+
+TEST(Validate, AnArrayHasACountAndMayHaveALimit) {
+  const auto array = [](std::optional<int64_t> count, std::optional<int64_t> parallel) {
+    return After([&](auto& s) {
+      s.mutable_array();
+      if (count) s.mutable_array()->set_count(*count);
+      if (parallel) s.mutable_array()->set_parallel(*parallel);
+    });
+  };
+  EXPECT_THAT(array(1'000'000, 1), IsEmpty());
+  EXPECT_THAT(array(1, 5), IsEmpty()) << "a limit above the count is none";
+  EXPECT_THAT(array(std::nullopt, 5), ElementsAre("array.count: is missing: how many tasks, 1 to 1000000"));
+  EXPECT_THAT(array(0, std::nullopt), ElementsAre("array.count: 0 is outside 1 to 1000000"));
+  EXPECT_THAT(array(1'000'001, 0), ElementsAre("array.count: 1000001 is outside 1 to 1000000", "array.parallel: 0 is less than 1"));
 }
 
 TEST(Validate, IsBounded) {

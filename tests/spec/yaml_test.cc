@@ -153,7 +153,7 @@ TEST(Yaml, RefusesUnknownWordsWithTheNearest) {
 }
 
 TEST(Yaml, RefusesWhatIsNotBuiltByName) {
-  EXPECT_EQ(ErrorOf("command: [x]\narray: {count: 1000}\n"), "train.yaml:2: array: array jobs are not built yet");
+  EXPECT_EQ(ErrorOf("command: [x]\nsweep: {method: grid}\n"), "train.yaml:2: sweep: sweeps are not built yet");
   EXPECT_EQ(ErrorOf("limits: {budget: \"120.00\"}\n"), "train.yaml:1: limits.budget: budgets are not built yet");
   EXPECT_EQ(ErrorOf("placement: {return_to_reserved: true}\n"),
             "train.yaml:1: placement.return_to_reserved: moves of a burst job back to reserved capacity are not built yet");
@@ -243,7 +243,10 @@ TEST(Yaml, SettingsGoOverTheFile) {
   const size_t before = spec.ByteSizeLong();
   EXPECT_THAT(BindSetting("resources.gpu.cont=2", &spec),
               StatusIs(absl::StatusCode::kInvalidArgument, "--set: resources.gpu.cont: unknown key, did you mean `count`?"));
-  EXPECT_THAT(BindSetting("array.count=2", &spec), StatusIs(absl::StatusCode::kInvalidArgument, "--set: array: array jobs are not built yet"));
+  ASSERT_OK(BindSetting("array.count=2", &spec));
+  EXPECT_EQ(spec.array().count(), 2);
+  spec.clear_array();
+  EXPECT_THAT(BindSetting("sweep.method=grid", &spec), StatusIs(absl::StatusCode::kInvalidArgument, "--set: sweep: sweeps are not built yet"));
   EXPECT_THAT(BindSetting("nothing", &spec), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected KEY=VALUE")));
   EXPECT_THAT(BindSetting("=3", &spec), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected KEY=VALUE")));
   EXPECT_EQ(spec.ByteSizeLong(), before);

@@ -52,14 +52,14 @@ TEST_F(ReaderTest, JobsLiveAndEnded) {
 }
 
 TEST_F(ReaderTest, TasksOfEndedJobsAreThere) {
-  ASSERT_OK_AND_ASSIGN(const std::vector<core::Task> tasks, reader_->ListTasks(3));
+  ASSERT_OK_AND_ASSIGN(const std::vector<core::Task> tasks, reader_->ListTasks(*reader_->GetJob(3)));
   ASSERT_EQ(tasks.size(), 2u);
   EXPECT_EQ(tasks[1].state, TaskState::kSucceeded);
-  ASSERT_OK_AND_ASSIGN(const std::vector<core::Task> second, reader_->ListTasks(3, 1));
+  ASSERT_OK_AND_ASSIGN(const std::vector<core::Task> second, reader_->ListTasks(*reader_->GetJob(3), 1));
   EXPECT_EQ(second.size(), 1u);
   ASSERT_OK_AND_ASSIGN(const core::Task task, reader_->GetTask({20, 1}));
   EXPECT_EQ(task.state, TaskState::kActive);
-  EXPECT_THAT(reader_->GetTask({20, 2}), StatusIs(absl::StatusCode::kNotFound, HasSubstr("20.2")));
+  EXPECT_THAT(reader_->GetTask({20, 2}), StatusIs(absl::StatusCode::kNotFound, "job 20 has no task 2; its tasks are 0 to 1"));
 }
 
 TEST_F(ReaderTest, PagesOfJobsInBothDirections) {

@@ -48,6 +48,10 @@ class RoomMaker {
       --plan_->candidates_left;
       if (task->shape->nodes != 1 || plan_->placed.contains(task->id) || plan_->served.contains(task->id) || task->sealing() || task->backs_off(plan_->now_ms))
         continue;
+      if (IsLimited(*plan_, *task->job, task->id)) {
+        queue.LeaveOutUnstarted(task->id.job);
+        continue;
+      }
       if (Leaves(*task)) continue;
       if (Make(*task)) return !plan_->again;
       queue.Drop(task->job->shape_id);
@@ -113,6 +117,7 @@ class RoomMaker {
       Room* room = ComingOn(*node);
       if (!room->Holds(*task.shape)) continue;
       room->Take(*task.shape);
+      CountStart(plan_, *task.job, task.id);
       return true;
     }
     return false;
@@ -153,6 +158,7 @@ class RoomMaker {
     }
     plan_->promises[best->id].push_back({task.id, task.job->priority});
     plan_->served.insert(task.id);
+    CountStart(plan_, *task.job, task.id);
     return true;
   }
 
@@ -246,6 +252,7 @@ void KeepPromises(Plan* plan) {
     const std::optional<Task> task = GetTask(plan->state, waits);
     if (!task || task->state != TaskState::kQueued || task->seal_owed != 0 || task->not_before_ms > plan->now_ms) continue;
     const Job& job = *FindJob(plan->state, waits.job);
+    if (IsLimited(*plan, job, waits)) continue;
     for (const Member& member : attempt.members) {
       const Node* node = FindNode(plan->state, member.node);
       if (!MayPlaceOn(*plan, *node) || Misfits(ShapeOf(plan->state, job), *node) != 0) continue;
@@ -253,6 +260,7 @@ void KeepPromises(Plan* plan) {
       const bool known = std::any_of(promises.begin(), promises.end(), [&](const Promise& one) { return one.task == waits; });
       if (!known) promises.push_back({waits, job.priority});
       plan->served.insert(waits);
+      CountStart(plan, job, waits);
     }
   }
 }

@@ -42,6 +42,10 @@ class Placer {
       if (!task) return kept;
       --plan_->candidates_left;
       if (task->sealing() || task->backs_off(plan_->now_ms) || plan_->placed.contains(task->id)) continue;
+      if (IsLimited(*plan_, *task->job, task->id)) {
+        queue.LeaveOutUnstarted(task->id.job);
+        continue;
+      }
       // Where a promise alone is in the way, somebody of the same shape may be the one it was made to.
       const bool placed = Place(*task);
       if (!placed && !promised_) queue.Drop(task->job->shape_id);
@@ -102,6 +106,7 @@ class Placer {
   void Propose(const QueuedTask& task, const Node& node) {
     Place_(task, node, RoomIn(plan_, node)->Take(*task.shape));
     plan_->placed.insert(task.id);
+    CountStart(plan_, *task.job, task.id);
     plan_->wanted.insert(node.id);
   }
 

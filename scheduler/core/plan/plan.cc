@@ -5,13 +5,24 @@
 namespace spillway::core {
 
 Plan BeginPlan(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms) {
-  return {state, soft, policy, now_ms, {}, policy.candidates_max, {}, {}, {}, {}, {}, {}, {}, {}, false};
+  return {state, soft, policy, now_ms, {}, policy.candidates_max, {}, {}, {}, {}, {}, {}, {}, {}, {}, false};
 }
 
 Room* RoomIn(Plan* plan, const Node& node) {
   auto found = plan->rooms.find(node.id);
   if (found == plan->rooms.end()) found = plan->rooms.insert({node.id, RoomOn(plan->state, node)}).first;
   return &found->second;
+}
+
+void CountStart(Plan* plan, const Job& job, TaskId task) {
+  if (job.parallel > 0) plan->starting[job.id].insert(task.index);
+}
+
+bool IsLimited(const Plan& plan, const Job& job, TaskId task) {
+  if (job.parallel == 0) return false;
+  const auto starting = plan.starting.find(job.id);
+  if (starting == plan.starting.end()) return AtLimit(job);
+  return !starting->second.contains(task.index) && AtLimit(job, static_cast<int64_t>(starting->second.size()));
 }
 
 bool TakesWork(const Node& node) { return node.state == NodeState::kReady && !node.cordoned && node.notice_deadline_ms == 0; }

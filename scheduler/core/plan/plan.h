@@ -30,6 +30,7 @@ struct Plan {
   std::set<AttemptId> fenced;                       // attempts that this cycle ends
   std::map<NodeId, Room> rooms;                     // free room where this cycle has looked
   std::set<TaskId> served;                          // waiting tasks that a node which is coming, or room that is being made, will hold
+  std::map<JobId, std::set<TaskIndex>> starting;    // of jobs with a limit: tasks that are placed, served, or will have room that becomes free anyway
   std::map<NodeId, std::vector<Promise>> promises;  // room is being made there
   // What stops there anyway will hold these, so nobody of lower priority is started there meanwhile, only to be stopped again. Found out by an earlier round.
   std::map<NodeId, std::vector<Promise>> kept;
@@ -39,6 +40,10 @@ struct Plan {
 Plan MakePlan(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms);
 Plan BeginPlan(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms);
 Room* RoomIn(Plan* plan, const Node& node);
+// The task counts against its job's limit from here on.
+void CountStart(Plan* plan, const Job& job, TaskId task);
+// The job has as many tasks ACTIVE or starting as it may have at once, and this one is none of them.
+bool IsLimited(const Plan& plan, const Job& job, TaskId task);
 
 // The steps, in the order in which Decide runs them.
 void ExpireNodes(Plan* plan);   // silence, lapsed leases, boots that never end

@@ -38,6 +38,10 @@ class Requester {
       if (!task) return;
       --plan_->candidates_left;
       if (plan_->placed.contains(task->id) || plan_->served.contains(task->id) || task->sealing() || task->backs_off(plan_->now_ms)) continue;
+      if (IsLimited(*plan_, *task->job, task->id)) {
+        queue.LeaveOutUnstarted(task->id.job);
+        continue;
+      }
       if (!PackOnComing(*task) && !Request(*task)) queue.Drop(task->job->shape_id);
     }
   }
@@ -51,8 +55,8 @@ class Requester {
       if (job == nullptr || plan_->placed.contains(owner)) continue;
       const std::optional<Task> task = GetTask(plan_->state, owner);
       if (!task || task->state != TaskState::kQueued || task->seal_owed != 0 || task->not_before_ms > plan_->now_ms || plan_->served.contains(owner)) continue;
-      if (!Fits(coming, ShapeOf(plan_->state, *job))) continue;
-      Take(&coming, ShapeOf(plan_->state, *job), owner);
+      if (IsLimited(*plan_, *job, owner) || !Fits(coming, ShapeOf(plan_->state, *job))) continue;
+      Take(&coming, *job, owner);
     }
   }
 
@@ -61,9 +65,10 @@ class Requester {
     return misfits == 0 && coming.room.Holds(shape);
   }
 
-  void Take(Coming* coming, const Shape& shape, TaskId task) {
-    coming->room.Take(shape);
+  void Take(Coming* coming, const Job& job, TaskId task) {
+    coming->room.Take(ShapeOf(plan_->state, job));
     plan_->served.insert(task);
+    CountStart(plan_, job, task);
     if (coming->node != nullptr) plan_->wanted.insert(coming->node->id);
   }
 
@@ -71,7 +76,7 @@ class Requester {
     for (Coming& coming : coming_) {
       --plan_->candidates_left;
       if (!Fits(coming, *task.shape)) continue;
-      Take(&coming, *task.shape, task.id);
+      Take(&coming, *task.job, task.id);
       return true;
     }
     return false;
@@ -97,7 +102,7 @@ class Requester {
     ++more_of_provider_[best.offer->provider];
     plan_->commands.push_back(std::move(command));
     coming_.push_back({nullptr, best.offer, EmptyRoom(best.offer->capacity)});
-    Take(&coming_.back(), *task.shape, task.id);
+    Take(&coming_.back(), *task.job, task.id);
     return true;
   }
 

@@ -14,7 +14,13 @@ void Queue::Push(int64_t shape_id, const Head& head) {
 }
 
 std::optional<QueuedTask> Queue::Next() {
-  if (heads_.empty()) return std::nullopt;
+  while (!heads_.empty()) {
+    if (std::optional<QueuedTask> next = Take()) return next;
+  }
+  return std::nullopt;
+}
+
+std::optional<QueuedTask> Queue::Take() {
   const auto first = heads_.begin();
   const int64_t shape_id = first->first.second;
   Head head = first->second;
@@ -29,13 +35,16 @@ std::optional<QueuedTask> Queue::Next() {
   next.shape = &ShapeOf(state_, *next.job);
   next.task = FindTask(state_, next.id);
   const bool unstarted = next.task == nullptr;
-  if (unstarted && next.id.index + 1 < next.job->task_count) {
-    ++head.key.task.index;
+  const bool left_out = unstarted && left_out_.contains(next.id.job);
+  const TaskIndex after = NotSkippedFrom(*next.job, next.id.index + 1);
+  if (unstarted && !left_out && after < next.job->task_count) {
+    head.key.task.index = after;
     Push(shape_id, head);
   } else if (++head.at != head.end) {
     head.key = *head.at;
     Push(shape_id, head);
   }
+  if (left_out) return std::nullopt;
   return next;
 }
 

@@ -27,6 +27,8 @@ class Queue {
   std::optional<QueuedTask> Next();
   // Nothing of this shape is told any more.
   void Drop(int64_t shape_id);
+  // Nothing more is told of the job's tasks that never began: a step, however many there are.
+  void LeaveOutUnstarted(JobId job) { left_out_.insert(job); }
 
  private:
   using Key = State::Indexes::QueueKey;
@@ -35,10 +37,12 @@ class Queue {
     std::set<Key>::const_iterator at, end;
   };
   void Push(int64_t shape_id, const Head& head);
+  std::optional<QueuedTask> Take();  // nullopt: it was left out
 
   const State& state_;
   std::map<std::pair<Key, int64_t>, Head> heads_;  // (next key, shape): one a shape
   std::map<int64_t, Key> key_of_;
+  std::set<JobId> left_out_;
 };
 
 }  // namespace spillway::core
