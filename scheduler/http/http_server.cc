@@ -16,7 +16,7 @@ namespace {
 
 constexpr time_t kReadSeconds = 5;
 constexpr time_t kKeepAliveSeconds = 1;
-constexpr size_t kThreads = 4;  // a connection kept alive holds one
+constexpr size_t kThreads = 32;  // a connection that is kept alive, or slow, holds one
 
 }  // namespace
 

@@ -151,6 +151,11 @@ class Submitter:
         return {name: jobs[0] for name, jobs in ids.items()}
 
 
+def zombie_of(parents, pid):
+    stat = read_text(f"/proc/{pid}/stat").rsplit(")", 1)[-1].split()
+    return len(stat) > 1 and stat[0] == "Z" and int(stat[1]) in parents
+
+
 class Resilience(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -266,6 +271,8 @@ class Resilience(unittest.TestCase):
                 self.assertEqual((attempt["end_cause"], attempt["node_name"] in victims), ("NODE_LOST", True), f"{name}: {attempt}")
         print(f"{SUPERVISOR_KILLS} kills; {len(jobs)} jobs meanwhile, {hit} attempts ended by a kill", file=sys.stderr)
         self.assertGreater(hit, SUPERVISOR_KILLS // 5)
+        workers = {cluster.workers[node].pid for node in victims}
+        wait_for("every killed supervisor to be reaped", lambda: not any(zombie_of(workers, pid) for pid in os.listdir("/proc") if pid.isdigit()))
         self.assertEqual([p for p in processes_of(cluster.home) if read_text(f"/proc/{p}/cmdline").startswith("sleep")], [], "left over by an attempt that ended")
         cluster.check_end(self)
 

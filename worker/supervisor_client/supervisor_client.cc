@@ -177,16 +177,15 @@ absl::Status SupervisorClient::StartSupervisor() {
   spawn.argv[0] = spawn.argv[0].find('/') == std::string::npos ? spawn.argv[0] : AbsolutePath(spawn.argv[0]);
   spawn.argv[2] = AbsolutePath(options_.home);
   spawn.argv[4] = AbsolutePath(options_.socket_path);
-  ASSIGN_OR_RETURN(started_pid_, Spawn(spawn));
+  ASSIGN_OR_RETURN(const pid_t pid, Spawn(spawn));
+  started_.push_back(pid);
   return absl::OkStatus();
 }
 
 bool SupervisorClient::ReapStarted() {
-  if (started_pid_ <= 0) return true;
-  int status = 0;
-  if (waitpid(started_pid_, &status, WNOHANG) == 0) return false;
-  started_pid_ = -1;
-  return true;
+  const pid_t newest = started_.empty() ? -1 : started_.back();
+  std::erase_if(started_, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
+  return started_.empty() || started_.back() != newest;
 }
 
 // ---- receiving ----
@@ -200,7 +199,10 @@ absl::StatusOr<std::optional<frames::FromSupervisor>> SupervisorClient::Receive(
       ReapStarted();
       return frame.status();
     }
-    if (!frame->has_value()) return std::nullopt;
+    if (!frame->has_value()) {
+      ReapStarted();
+      return std::nullopt;
+    }
     if (const auto* event = std::get_if<frames::Event>(&**frame)) {
       if (event->number <= last_event_) continue;
       last_event_ = event->number;

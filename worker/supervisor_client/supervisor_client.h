@@ -80,7 +80,7 @@ class SupervisorClient {
   uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 1;
   // Of the receiving thread.
   RealClock clock_;
-  pid_t started_pid_ = -1;
+  std::vector<pid_t> started_;  // and not reaped yet: one that is killed closes its socket a moment before it can be
   frames::PacketJoiner joiner_;
   std::string boot_id_;
   uint64_t last_event_ = 0;
