@@ -45,7 +45,8 @@ std::string EncodeEvents(const std::vector<Event>& events) {
 }
 
 absl::StatusOr<std::vector<Event>> DecodeEvents(absl::string_view bytes) {
-  std::vector<Event> events;
+  // A turn may have very many, and each is large: the room for all is made once.
+  std::vector<absl::string_view> bodies;
   WireReader reader(bytes);
   while (!reader.done()) {
     uint32_t field;
@@ -55,8 +56,11 @@ absl::StatusOr<std::vector<Event>> DecodeEvents(absl::string_view bytes) {
       RETURN_IF_ERROR(reader.Skip(type));
       continue;
     }
-    absl::string_view body;
-    RETURN_IF_ERROR(reader.ReadBytesField(type, &body));
+    RETURN_IF_ERROR(reader.ReadBytesField(type, &bodies.emplace_back()));
+  }
+  std::vector<Event> events;
+  events.reserve(bodies.size());
+  for (const absl::string_view body : bodies) {
     ASSIGN_OR_RETURN(Event event, DecodeEvent(body));
     events.push_back(std::move(event));
   }
