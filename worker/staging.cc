@@ -41,7 +41,7 @@ absl::StatusOr<std::string> Devices(const Offer& offer, const StagingContext& co
   return absl::StrJoin(indices, ",");
 }
 
-// The node's words first, then the user's, then ours: SPILLWAY_ names and the devices are not the user's to choose.
+// The node's words first, then the user's, then ours: SPILLWAY_ names (but for where the checkpoint key is) and the devices are not the user's to choose.
 absl::StatusOr<std::vector<std::string>> Environment(const Offer& offer, const v1::JobSpec& spec, const std::string& checkpoint_dir,
                                                      const std::string& resume_from, const StagingContext& context) {
   std::map<std::string, std::string> env = context.base_env;

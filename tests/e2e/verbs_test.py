@@ -56,6 +56,24 @@ class Verbs(ClusterTest):
         self.assertEqual(number(attempts[1]["from_step"]), number(attempts[0]["to_step"]), "nothing was lost: it saved on notice")
         self.assertIn(digest, self.cluster.ok("logs", str(job)))
 
+    def test_an_encrypted_job_goes_on_and_only_its_program_has_the_key(self):
+        key = self.cluster.path("training.key")
+        with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w") as out:
+            out.write("5a" * 32 + "\n")
+        job, digest = self.trainer("encrypted", f"env: {{SPILLWAY_CHECKPOINT_KEY_FILE: {key}}}")
+        self.wait_checkpoint(job)
+        self.cluster.ok("pause", str(job))
+        self.cluster.wait_state(job, "HELD")
+        # Sealed and registered without the key, which the command line has not either.
+        self.assertIn("locked    no key is given", self.cluster.ok("checkpoints", "show", str(job)))
+        self.assertIn("without the key", self.cluster.ok("checkpoints", "verify", str(job)))
+        self.cluster.ok("resume", str(job))
+        self.assertEqual(self.cluster.wait_state(job), "SUCCEEDED")
+        self.assertGreaterEqual(len(self.cluster.attempts(job)), 2)
+        log = self.cluster.ok("logs", str(job), "--attempt", "all")
+        self.assertIn("resumed from step", log)
+        self.assertIn(digest, log)
+
     def test_a_pause_survives_the_scheduler(self):
         job = self.submit_together("--hold", held="command: ['true']")[0]
         self.assertEqual(self.cluster.job(job)["state"], "HELD")
