@@ -38,7 +38,7 @@ class Bash(unittest.TestCase):
         for verb in ("describe", "explain", "logs", "cancel", "preempt", "pause", "resume", "update", "wait"):
             self.assertLessEqual({"12", "bert", "last"}, set(self.words(verb, "")), verb)
         self.assertEqual(self.words("logs", "be"), ["bert"])
-        self.assertEqual(set(self.words("checkpoints", "")), {"list", "show", "verify", "export", "import", "prune", "diff", "last", "12", "bert"})
+        self.assertEqual(set(self.words("checkpoints", "")), {"list", "show", "verify", "export", "import", "prune", "diff", "rewrap", "last", "12", "bert"})
 
     def test_nodes_where_a_node_may_stand(self):
         self.assertEqual(self.words("drain", "gpu-"), ["gpu-1", "gpu-2"])
