@@ -1,5 +1,6 @@
 // Random histories: users, nodes and a cloud do what they like, in any order, right or wrong. World checks every invariant after every event; here stand the
 // promises that span events. The seed of a failing case is printed, and CORE_SEED=n runs that case alone.
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
@@ -346,9 +347,11 @@ class History {
   // --- what must hold of decisions ---
 
   void Turn() {
-    // Jobs that were settled may be placed, or settle others, and what is given up makes room under the limit of its job: round by round until nobody waits in
-    // vain.
-    for (bool again = true; again && !::testing::Test::HasFailure();) {
+    // Jobs that were settled may be placed, or settle others; and a job's limit counts in one round what is stopped, asked for or promised room in it, and frees
+    // its place for another task in the next: round by round, as the engine decides again after a turn that changed something, until nobody waits in vain.
+    int rounds = 0;
+    for (bool again = true; again && !::testing::Test::HasFailure(); ++rounds) {
+      ASSERT_LT(rounds, 20) << "no end of it";
       const std::vector<Command> commands = Decide(world_.state, world_.soft, world_.policy, world_.now_ms);
       for (const Command& command : commands) {
         if (const Place* place = std::get_if<Place>(&command)) CheckPlace(*place);
@@ -356,8 +359,9 @@ class History {
         world_.Do(command);  // Decide proposes nothing that Admit refuses
         if (const Place* place = std::get_if<Place>(&command)) CheckPlaced(place->task);
       }
-      const bool gave_up = !Only<DeclareLost>(commands).empty() || !Only<FenceAttempt>(commands).empty();
-      again = gave_up || !Only<SettleJob>(commands).empty() || !world_.state.index.settled.empty();
+      const auto& jobs = world_.state.jobs;
+      const bool limited = std::any_of(jobs.begin(), jobs.end(), [](const auto& live) { return live.second.job.parallel > 0; });
+      again = (limited && !commands.empty()) || !Only<SettleJob>(commands).empty() || !world_.state.index.settled.empty();
     }
     const auto again = Decide(world_.state, world_.soft, world_.policy, world_.now_ms);
     EXPECT_TRUE(again.empty()) << again.size() << " more, the first of kind " << again.front().index();
