@@ -4,6 +4,7 @@ A benchmark measures and asserts nothing but that its run was whole; `--quick` i
 import argparse
 import contextlib
 import json
+import math
 import os
 import platform
 import resource
@@ -75,9 +76,9 @@ def load(role, *arguments):
 class Beside:
     """A role of bench-load that goes on beside what is measured; it has said its first line when this is made."""
 
-    def __init__(self, role, *arguments):
+    def __init__(self, role, *arguments, program=(LOAD,), environment=None):
         self.role = role
-        self.process = subprocess.Popen([LOAD, role, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*program, role, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         self.said = self.hear()
 
     def hear(self):
@@ -85,6 +86,12 @@ class Beside:
         if not line:
             sys.exit(f"bench: {self.role} ended with {self.process.wait()} before it was ready")
         return json.loads(line)
+
+    def ask(self, *words):
+        """One line of its input, and its answer."""
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        return self.hear()
 
     def end(self):
         """Its input ends, and it with it or by itself; what it said last."""
@@ -131,6 +138,16 @@ def words(value):
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def interval(values):
+    """Of the median, at least 90 %, from the order of the values alone; None where there are too few for that."""
+    ordered, count = sorted(values), len(values)
+    for low in reversed(range((count + 1) // 2)):
+        # The median is outside when at most `low` of the values lie on one side of it.
+        if 2 * sum(math.comb(count, k) for k in range(low + 1)) / 2**count <= 0.1:
+            return [ordered[low], ordered[-1 - low]]
+    return None
+
+
 class Bench:
     """One run of one benchmark: its options, its figures, its table and its file."""
 
@@ -155,28 +172,37 @@ class Bench:
             print(f"bench {self.name}: round {number + 1}", file=sys.stderr, flush=True)
             yield number
 
-    def figure(self, key, what, unit, values, raw=None, least=None, most=None, share=None):
-        """`raw`: the raw limit's values, one a round. The aim: at `least` or at `most` so much, or at least this `share` of the raw limit."""
+    def figure(self, key, what, unit, values, raw=None, least=None, most=None, share=None, share_most=None, never_below=None):
+        """`raw`: the raw limit's values, one a round. The aim: at `least` or at `most` so much, or at least or at most this share of the raw limit; with
+        `never_below` it is enough that the interval of the ratio reaches `share`, while its median is not below that."""
         median = statistics.median(values)
         entry = {"what": what, "unit": unit, "values": values, "median": median}
         if raw is not None:
-            entry.update(raw=raw, raw_median=statistics.median(raw), ratio=statistics.median(mine / limit for mine, limit in zip(values, raw)))
+            ratios = [mine / limit for mine, limit in zip(values, raw)]
+            entry.update(raw=raw, raw_median=statistics.median(raw), ratio=statistics.median(ratios), interval=interval(ratios))
         if least is not None:
             entry.update(aim=f">= {words(least)}", met=median >= least)
         if most is not None:
             entry.update(aim=f"<= {words(most)}", met=median <= most)
         if share is not None:
-            entry.update(aim=f">= {share} of raw", met=entry["ratio"] >= share)
+            met = entry["ratio"] >= share
+            if never_below is not None:
+                met = entry["ratio"] >= never_below and (entry["interval"] or [0, entry["ratio"]])[1] >= share
+            entry.update(aim=f">= {share} of raw", met=met)
+        if share_most is not None:
+            entry.update(aim=f"<= {share_most} of raw", met=entry["ratio"] <= share_most)
         self.figures[key] = entry
 
     def finish(self):
-        rows = [["", "median", "unit", "raw limit", "ratio", "aim", ""]]
+        rows = [["", "median", "unit", "raw limit", "ratio", "90 %", "aim", ""]]
         for entry in self.figures.values():
-            rows.append([entry["what"], words(entry["median"]), entry["unit"], words(entry.get("raw_median")), words(entry.get("ratio")), entry.get("aim", ""),
+            between = entry.get("interval")
+            rows.append([entry["what"], words(entry["median"]), entry["unit"], words(entry.get("raw_median")), words(entry.get("ratio")),
+                         " to ".join(map(words, between)) if between else "", entry.get("aim", ""),
                          "" if "met" not in entry else "met" if entry["met"] else "missed"])
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         for row in rows:
-            print("  " + "  ".join(cell.ljust(width) if i in (0, 2, 5, 6) else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))).rstrip())
+            print("  " + "  ".join(cell.ljust(width) if i in (0, 2, 6, 7) else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))).rstrip())
         for name, value in self.facts.items():
             if isinstance(value, str):
                 print(f"  {name}: {value}")

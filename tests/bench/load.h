@@ -28,6 +28,9 @@ Measured RawCommits(const std::string& folder, int64_t rows_per_commit, int64_t 
 Measured RawScan(const std::string& database);                                                               // every column of every row read once
 Measured RawSpawns(int64_t count, int64_t concurrency);                                                      // posix_spawn of /bin/true and wait
 
+// --- a training program with so many bytes of tensors, which it saves and restores as its input says (checkpoint_files.cc); says its tensors first ---
+Measured PlayTraining(int64_t bytes);
+
 // --- a gRPC server that answers at once and does nothing else (bare_server.cc); prints its port, ends when its input does ---
 Measured ServeBare();
 

@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   Jobs jobs;
   Workers workers;
   std::string folder, file, mark, socket;
-  int64_t count = 1, callers = 1, per_call = 1, rows = 1, row_bytes = 500, concurrency = 1, page_size = 100, last_job = 1, job = 0, tasks = 1;
+  int64_t count = 1, callers = 1, per_call = 1, rows = 1, row_bytes = 500, concurrency = 1, page_size = 100, last_job = 1, job = 0, tasks = 1, bytes = 1;
   double seconds = 1;
   std::function<Measured()> role;
   const auto add = [&](const char* name, const char* what, std::function<Measured()> run) {
@@ -63,6 +63,8 @@ int main(int argc, char** argv) {
   sub = add("raw-spawns", "posix_spawn of /bin/true and wait", [&] { return RawSpawns(count, concurrency); });
   sub->add_option("--count", count)->check(CLI::PositiveNumber);
   sub->add_option("--concurrency", concurrency)->check(CLI::PositiveNumber);
+  sub = add("training", "save, restore or copy tensors, a line of the input at a time", [&] { return PlayTraining(bytes); });
+  sub->add_option("--bytes", bytes)->required()->check(CLI::PositiveNumber);
   add("serve-bare", "answer the same calls with nothing behind them", [] { return ServeBare(); });
 
   sub = submits(add("submit", "many callers", [&] { return Submit(server, jobs, callers, count, per_call); }));

@@ -2,11 +2,13 @@
 """./dev bench: every benchmark runs in its small form against the real programs, and its JSON has what people compare. No timing is asserted."""
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TORCH = subprocess.run(["/usr/bin/python3", "-c", "import torch"], capture_output=True, check=False).returncode == 0
 SCRIPT = os.path.join(ROOT, "scripts", "bench.sh")
 
 # The figures of each, and of those the ones that stand beside a raw limit.
@@ -17,6 +19,10 @@ FIGURES = {
     "sessions": ({"cores", "renewals", "renewal_p50", "renewal_p99"}, {"cores"}),
     "null": ({"null", "null_cpu", "disk_queued", "disk_ended"}, {"null"}),
     "arrays": ({"null", "null_cpu", "disk_ended", "submit", "memory", "disk_waiting", "restart", "page_p50", "page_p99", "cancel"}, {"null"}),
+    "checkpoint": ({"save", "save_trusted", "save_encrypted", "save_torch", "save_safetensors", "restore", "restore_encrypted", "restore_torch", "restore_safetensors", "stall",
+                    "checksums", "save_cpu", "restore_cpu"},
+                   {"save", "save_trusted", "save_encrypted", "save_torch", "save_safetensors", "restore", "restore_encrypted", "restore_torch", "restore_safetensors", "stall",
+                    "checksums"}),
 }
 
 
@@ -85,10 +91,17 @@ class Quick(unittest.TestCase):
         self.assertLess(told["figures"]["disk_waiting"]["median"], 20, "a row for each would be longer")
         self.nothing_missing(told)
 
+    @unittest.skipUnless(shutil.which("fio") and TORCH, "fio and python3-torch are not installed: ./dev bench checkpoint installs them")
+    def test_checkpoint(self):
+        told = self.run_quick("checkpoint")
+        for key in ("save", "restore"):
+            self.assertGreater(told["figures"][key]["median"], 0)
+        self.assertIn("direct=1", told["facts"]["fio"])
+
     def test_an_unknown_name_is_told_with_those_there_are(self):
         done = subprocess.run([SCRIPT, "submits"], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("'submits'; there are: submit launch restart sessions null arrays placement", done.stderr)
+        self.assertIn("'submits'; there are: submit launch restart sessions null arrays checkpoint placement", done.stderr)
 
 
 if __name__ == "__main__":
