@@ -29,7 +29,8 @@ struct Holder {
 Holder HolderIn(int fd) {
   char text[64] = "";
   const ssize_t bytes = pread(fd, text, sizeof text - 1, 0);
-  const std::pair<absl::string_view, absl::string_view> words = absl::StrSplit(absl::StripAsciiWhitespace(absl::string_view(text, std::max<ssize_t>(bytes, 0))), ' ');
+  const std::pair<absl::string_view, absl::string_view> words =
+      absl::StrSplit(absl::StripAsciiWhitespace(absl::string_view(text, std::max<ssize_t>(bytes, 0))), ' ');
   Holder holder;
   if (!absl::SimpleAtoi(words.first, &holder.pid) || !absl::SimpleAtoi(words.second, &holder.start_ticks)) return {};
   return holder;

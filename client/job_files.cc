@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "spec/utf8.h"
 #include "spec/validate.h"
 
@@ -88,6 +89,14 @@ absl::StatusOr<JobFile> LoadJobFile(const Context& context, const std::string& p
   }
   RETURN_IF_ERROR(FinishJob(&job));
   return job;
+}
+
+absl::StatusOr<int64_t> ParseDeadline(const std::string& text, int64_t now_ms) {
+  if (const auto from_now_ms = ParseDurationMs(text); from_now_ms.ok()) return now_ms + *from_now_ms;
+  const auto time_ms = ParseUtcMs(text);
+  if (time_ms.ok()) return time_ms;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--deadline: `", Printable(text, 60), "` is neither a time such as 2026-12-24T08:00:00Z nor a duration from now on such as 6h"));
 }
 
 absl::StatusOr<v1::SubmitResponse> SubmitJobs(Api& api, const std::vector<JobFile>& jobs, std::string request_id, bool hold) {

@@ -24,6 +24,9 @@ absl::StatusOr<JobFile> LoadJobFile(const Context& context, const std::string& p
 // Normalizes and validates what was made otherwise.
 absl::Status FinishJob(JobFile* job);
 
+// What --deadline takes: a time, or a duration from now on.
+absl::StatusOr<int64_t> ParseDeadline(const std::string& text, int64_t now_ms);
+
 // Submits all or none; with `hold` they wait for a resume. An empty request id is replaced by a fresh one, so that a doubled send never makes a doubled job.
 absl::StatusOr<v1::SubmitResponse> SubmitJobs(Api& api, const std::vector<JobFile>& jobs, std::string request_id, bool hold = false);
 

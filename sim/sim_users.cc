@@ -57,6 +57,11 @@ core::NewJob SimUsers::MakeUp(bool haste) {
   }
   job.paused = rng_.Chance(0.03);
   if (job.task_count > 1 && rng_.Chance(0.5)) job.parallel = rng_.Between(1, job.task_count);
+  if (plan.total_steps > 0 && rng_.Chance(0.2)) {  // people are wrong about how long it takes, by as much again or half
+    const int64_t takes_ms = plan.total_steps * a_step_ms;
+    job.expected_ms = std::max<int64_t>(1, takes_ms * rng_.Between(50, 200) / 100);
+    job.deadline_ms = around_.world->now_ms() + takes_ms * rng_.Between(50, 300) / 100 + 1;
+  }
   return job;
 }
 

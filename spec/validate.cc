@@ -173,6 +173,18 @@ void CheckArray(const v1::ArraySpec& array, Checks* checks) {
   if (array.has_parallel()) checks->AtLeast("array.parallel", array.parallel(), 1);
 }
 
+void CheckLimits(const v1::LimitSpec& limits, Checks* checks) {
+  checks->Duration("limits.max_duration_ms", limits.max_duration_ms());
+  checks->Duration("limits.expected_duration_ms", limits.expected_duration_ms());
+  checks->AtLeast("limits.deadline_utc_ms", limits.deadline_utc_ms(), 0);
+  if (limits.deadline_utc_ms() > 0 && limits.expected_duration_ms() == 0) {
+    checks->Add("limits.deadline_utc_ms", "needs limits.expected_duration: how long a task runs in all when nothing interrupts it");
+  }
+  if (limits.deadline_utc_ms() == 0 && limits.expected_duration_ms() > 0) {
+    checks->Add("limits.expected_duration_ms", "is what a deadline is planned by, and there is no limits.deadline");
+  }
+}
+
 // Numbers of jobs, and names.
 template <typename Texts>
 void CheckAfter(absl::string_view path, const Texts& texts, Checks* checks) {
@@ -234,7 +246,7 @@ std::vector<Violation> ValidateJobSpec(const v1::JobSpec& spec) {
   CheckPlacement(spec.placement(), &checks);
   CheckCheckpoint(spec.checkpoint(), &checks);
   CheckRetry(spec.retry(), &checks);
-  checks.Duration("limits.max_duration_ms", spec.limits().max_duration_ms());
+  CheckLimits(spec.limits(), &checks);
   if (spec.has_priority()) checks.Within("priority", spec.priority(), 0, limits::kPriorityMax);
   CheckAfter("after", spec.after(), &checks);
   CheckAfter("after_ok", spec.after_ok(), &checks);

@@ -94,6 +94,19 @@ std::string ShellQuoted(const Words& words) {
   return out;
 }
 
+std::string DeadlineText(const v1::Job& job, int64_t now_ms) {
+  const std::string time = FormatUtcMs(job.deadline_utc_ms());
+  if (JobEnded(job)) {
+    const int64_t late_ms = job.ended_utc_ms() - job.deadline_utc_ms();
+    return absl::StrCat(time, late_ms > 0 ? absl::StrCat(": ", HumanDuration(late_ms), " late") : absl::StrCat(": met, ", HumanDuration(-late_ms), " before"));
+  }
+  const int64_t left_ms = job.deadline_utc_ms() - now_ms;
+  std::string text = absl::StrCat(time, left_ms > 0 ? absl::StrCat(" (in ", HumanDuration(left_ms), ")") : absl::StrCat(", ", HumanDuration(-left_ms), " ago"));
+  if (job.tasks_size() == 0 || !job.tasks(0).has_slack_ms() || IsArray(job) || left_ms <= 0) return text;
+  const int64_t slack_ms = job.tasks(0).slack_ms();
+  return absl::StrCat(text, slack_ms < 0 ? absl::StrCat(", ends ", HumanDuration(-slack_ms), " too late") : absl::StrCat(", slack ", HumanDuration(slack_ms)));
+}
+
 // `one_task`: of an array only the one task that it holds is meant.
 std::string DescribeJob(const v1::Job& job, bool one_task, const Context& context) {
   const int64_t now_ms = context.clock->NowUtcMs();
@@ -103,6 +116,7 @@ std::string DescribeJob(const v1::Job& job, bool one_task, const Context& contex
   Line(&out, "owner", Printable(job.owner()));
   Line(&out, "priority", absl::StrCat(job.priority()));
   Line(&out, "submitted", AgoText(now_ms, job.submitted_utc_ms()));
+  if (job.deadline_utc_ms() > 0) Line(&out, "deadline", DeadlineText(job, now_ms));
   Line(&out, "ended", AgoText(now_ms, job.ended_utc_ms()));
   if (job.end_cause() != v1::END_CAUSE_UNSPECIFIED)
     Line(&out, "because", absl::StrCat(Name(static_cast<EndCause>(job.end_cause())), ": ", Printable(job.end_detail(), 400)));

@@ -13,6 +13,12 @@ namespace {
 
 constexpr int64_t kRefreshMs = 1'000;
 
+// What a task with a deadline may still lose, or by how much it will be late.
+std::string SlackText(const v1::Task& task) {
+  if (!task.has_slack_ms()) return "";
+  return task.slack_ms() < 0 ? absl::StrCat("-", HumanDuration(-task.slack_ms())) : HumanDuration(task.slack_ms());
+}
+
 class Queue final : public Verb {
  public:
   std::string Name() const override { return "queue"; }
@@ -97,7 +103,7 @@ class Queue final : public Verb {
   std::string Render(const Context& context, const v1::ListJobsResponse& jobs) const {
     if (jobs.jobs_size() == 0) return all_ ? "no jobs\n" : "no job waits or runs (--all shows the ended ones)\n";
     const int64_t now_ms = context.clock->NowUtcMs();
-    Table table({">ID", "NAME", "STATE", ">PRIO", "NODE", "MARKET", "PROGRESS", "TASKS", ">TRY", ">AGE", ">RAN", ">COST", "WAITS FOR"});
+    Table table({">ID", "NAME", "STATE", ">PRIO", "NODE", "MARKET", "PROGRESS", "TASKS", ">SLACK", ">TRY", ">AGE", ">RAN", ">COST", "WAITS FOR"});
     for (const v1::Job& job : jobs.jobs()) {
       const v1::Task none;
       const v1::Task& task = job.tasks_size() > 0 ? job.tasks(0) : none;
@@ -117,6 +123,7 @@ class Queue final : public Verb {
                  alive ? LowerName(static_cast<Market>(last->market())) : "",
                  progress,
                  IsArray(job) ? HumanCounts(job.counts()) : "",
+                 SlackText(task),
                  task.attempts_total() > 0 && !IsArray(job) ? absl::StrCat(task.attempts_total()) : "",
                  HumanAge(now_ms, job.submitted_utc_ms()),
                  ran_ms > 0 ? HumanDuration(ran_ms) : "",

@@ -1,4 +1,5 @@
 #include "base/text.h"
+#include "base/units.h"
 #include "client/commands/commands.h"
 #include "client/follow.h"
 #include "client/job_files.h"
@@ -17,6 +18,7 @@ class Submit final : public Verb {
             {"spillway submit --request-id nightly-2026-12-24 train.yaml", "submitting again with this id makes no second job"},
             {"spillway submit prepare.yaml train.yaml", "together: `after: [prepare]` in the second means the first, by its name"},
             {"spillway submit --array 100 --parallel 8 trial.yaml", "100 tasks, each with its own SPILLWAY_TASK_INDEX, at most 8 at once"},
+            {"spillway submit --deadline 8h --expect 3h train.yaml", "three hours of work, on spot as long as eight hours from now are sure to be kept"},
             {"spillway submit --hold train.yaml", "nothing runs before `spillway resume`"},
             {"spillway submit -", "read the job from standard input"}};
   }
@@ -27,6 +29,8 @@ class Submit final : public Verb {
     builder.Flag("--hold", &hold_, "held until `spillway resume`");
     builder.Option("--array", &array_, "N", "so many tasks of every file: array.count");
     builder.Option("--parallel", &parallel_, "N", "at most so many of them at once: array.parallel");
+    builder.Option("--deadline", &deadline_, "TIME", "when it should have ended, a time or how long from now: limits.deadline");
+    builder.Option("--expect", &expected_, "DURATION", "how long it runs in all when nothing interrupts it: limits.expected_duration");
     builder.Option("--request-id", &request_id_, "ID", "your own name for this submission: the same one within 24 h gives the first answer again");
     builder.Options("--set", &settings_, "KEY=VALUE", "one key of every file, such as resources.gpu.count=2");
     builder.Output();
@@ -35,6 +39,11 @@ class Submit final : public Verb {
     // Said by flags they come after what --set says.
     if (!array_.empty()) settings_.push_back("array.count=" + array_);
     if (!parallel_.empty()) settings_.push_back("array.parallel=" + parallel_);
+    if (!expected_.empty()) settings_.push_back("limits.expected_duration=" + expected_);
+    if (!deadline_.empty()) {
+      ASSIGN_OR_FAIL(context, const int64_t deadline_ms, ParseDeadline(deadline_, context.clock->NowUtcMs()));
+      settings_.push_back("limits.deadline=" + FormatUtcMs(deadline_ms));
+    }
     std::vector<JobFile> jobs;
     absl::Status refused;
     for (const std::string& file : files_) {
@@ -76,7 +85,7 @@ class Submit final : public Verb {
   }
 
   std::vector<std::string> files_, settings_;
-  std::string request_id_, array_, parallel_;
+  std::string request_id_, array_, parallel_, deadline_, expected_;
   bool wait_ = false, hold_ = false;
 };
 

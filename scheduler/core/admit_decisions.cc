@@ -103,6 +103,7 @@ Admitted AdmitOne(const AdmitContext& context, const Place& command) {
   attempt.state = AttemptState::kOffered;
   attempt.place = command.reason;
   attempt.offered_ms = context.now_ms;
+  attempt.worked_before_ms = task->worked_ms;
   if (task->checkpoint) {
     attempt.resume_path = task->checkpoint->path;
     attempt.from_step = attempt.to_step = task->checkpoint->step;

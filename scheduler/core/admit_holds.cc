@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/limits.h"
+#include "base/units.h"
 #include "scheduler/core/admit_internal.h"
 
 namespace spillway::core {
@@ -145,21 +146,30 @@ Admitted AdmitOne(const AdmitContext& context, const Resume& command) {
 Admitted AdmitOne(const AdmitContext& context, const Update& command) {
   const Job* job = FindJob(context.state, command.job);
   if (job == nullptr) return NoSuchJob(context.state, command.job);
-  if (!command.priority && !command.parallel) return absl::InvalidArgumentError("nothing to change: give a priority or parallel");
+  if (!command.priority && !command.parallel && !command.deadline_ms) {
+    return absl::InvalidArgumentError("nothing to change: give a priority, parallel or a deadline");
+  }
   if (command.priority && (*command.priority < 0 || *command.priority > limits::kPriorityMax)) {
     return absl::InvalidArgumentError(absl::StrCat("priority: must be 0 to ", limits::kPriorityMax, ", not ", *command.priority));
   }
   if (command.parallel && *command.parallel < 1) return absl::InvalidArgumentError(absl::StrCat("parallel: must be 1 or more, not ", *command.parallel));
   if (command.parallel && job->task_count == 1)
     return absl::FailedPreconditionError(absl::StrCat("job ", job->id, " has one task only: parallel is for arrays"));
-  JobUpdated event{job->id, command.priority.value_or(job->priority), command.parallel.value_or(job->parallel)};
+  if (command.deadline_ms && job->expected_ms == 0) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", job->id, " was submitted without a deadline and limits.expected_duration"));
+  }
+  if (command.deadline_ms && *command.deadline_ms <= context.now_ms) {
+    return absl::InvalidArgumentError(absl::StrCat("deadline: ", FormatUtcMs(*command.deadline_ms), " is over"));
+  }
+  JobUpdated event{job->id, command.priority.value_or(job->priority), command.parallel.value_or(job->parallel), command.deadline_ms.value_or(job->deadline_ms)};
   if (event.parallel >= job->task_count) event.parallel = 0;
   std::vector<std::string> changes;
   if (command.priority) changes.push_back(Changed("priority", absl::StrCat(job->priority), absl::StrCat(event.priority)));
   if (command.parallel) changes.push_back(Changed("parallel", LimitText(job->parallel), LimitText(event.parallel)));
+  if (command.deadline_ms) changes.push_back(Changed("deadline", FormatUtcMs(job->deadline_ms), FormatUtcMs(event.deadline_ms)));
   Admission admission;
   admission.reply.message = absl::StrJoin(changes, "; ");
-  if (event.priority == job->priority && event.parallel == job->parallel) return admission;
+  if (event.priority == job->priority && event.parallel == job->parallel && event.deadline_ms == job->deadline_ms) return admission;
   admission.reply.affected = LivingTasks(*job);
   admission.events.push_back(event);
   return admission;

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "scheduler/core/admit_internal.h"
 #include "scheduler/core/fit/fit.h"
+#include "scheduler/core/policy/slack.h"
 
 namespace spillway::core {
 namespace {
@@ -28,7 +29,9 @@ absl::Status ValidateJob(const NewJob& job, size_t number) {
     return bad(".resources: must not be negative");
   }
   if (shape.max_price_micros_per_hour < 0) return bad(".placement.max_price: must not be negative");
-  for (const int64_t duration_ms : {job.grace_ms, job.max_silence_ms}) {
+  if (job.deadline_ms < 0) return bad(".limits.deadline: must not be negative");
+  if ((job.deadline_ms > 0) != (job.expected_ms > 0)) return bad(".limits: a deadline needs an expected duration, and the other way round");
+  for (const int64_t duration_ms : {job.grace_ms, job.max_silence_ms, job.expected_ms}) {
     if (duration_ms < 0 || duration_ms > kDurationMsMax) return bad(": a duration is negative or longer than ten years");
   }
   if (job.retry.preempted < -1 || job.retry.node_fault < -1 || job.retry.user_error < -1) return bad(".retry: must be -1 (unlimited) or more");
@@ -74,6 +77,20 @@ Reach ReachOf(const State& state, const Shape& shape) {
     if (provider.can_create && provider.max_nodes > 0 && allowed && !listed.contains(name)) reach.offers_pending = true;
   }
   return reach;
+}
+
+// A deadline that is over is a mistake; one that cannot be met is told, for the expectation may be one.
+absl::Status CheckDeadline(const AdmitContext& context, const Shape& shape, size_t place, const Job& job, Reply* reply) {
+  if (job.deadline_ms == 0) return absl::OkStatus();
+  if (job.deadline_ms <= context.now_ms) {
+    return absl::InvalidArgumentError(absl::StrCat("jobs[", place, "].limits.deadline: ", FormatUtcMs(job.deadline_ms), " is over"));
+  }
+  if (!shape.markets.empty() && !shape.markets.contains(Market::kReserved) && !shape.markets.contains(Market::kOnDemand)) {
+    reply->warnings.push_back(absl::StrCat("jobs[", place, "]: no deadline can be promised where the only market allowed is spot"));
+  }
+  const int64_t ends_ms = SlackOf(job, nullptr, BootMs(context.state, shape), context.now_ms).ends_ms;
+  if (ends_ms > job.deadline_ms) reply->warnings.push_back(absl::StrCat("jobs[", place, "]: ", DeadlineLost(job.deadline_ms, ends_ms)));
+  return absl::OkStatus();
 }
 
 StopRequest CancelStop(const AdmitContext& context, const Job& job, const Cancel& command) {
@@ -223,7 +240,10 @@ Admitted AdmitOne(const AdmitContext& context, const Submit& command) {
     job.max_silence_ms = wanted.max_silence_ms;
     job.task_count = wanted.task_count;
     job.parallel = wanted.parallel;
+    job.deadline_ms = wanted.deadline_ms;
+    job.expected_ms = wanted.expected_ms;
     job.paused = wanted.paused;
+    if (const absl::Status deadline = CheckDeadline(context, wanted.shape, i, job, &admission.reply); !deadline.ok()) return deadline;
     if (const absl::Status needs = TakeNeeds(context, command, i, &job, &admission.reply); !needs.ok()) return needs;
     (HoldOf(job) == HoldReason::kUnspecified ? job.counts.queued : job.counts.held) = wanted.task_count;
     admission.reply.jobs.push_back(job.id);

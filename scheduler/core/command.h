@@ -29,7 +29,8 @@ struct NewJob {
   RetryPolicy retry;
   int64_t grace_ms = 0, max_silence_ms = 0;
   int64_t task_count = 1;
-  int64_t parallel = 0;  // 0: no limit
+  int64_t parallel = 0;                      // 0: no limit
+  int64_t deadline_ms = 0, expected_ms = 0;  // see Job
   std::vector<NewNeed> needs;
   bool paused = false;  // submitted with hold
 };
@@ -61,7 +62,8 @@ struct Resume {
 struct Update {
   JobId job = 0;
   std::optional<int64_t> priority;
-  std::optional<int64_t> parallel;  // of an array; as many as it has tasks, or more, is no limit
+  std::optional<int64_t> parallel;     // of an array; as many as it has tasks, or more, is no limit
+  std::optional<int64_t> deadline_ms;  // of a job that has one
 };
 struct CordonNode {
   NodeId node = 0;

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "base/limits.h"
-#include "scheduler/core/plan/plan.h"
+#include "scheduler/core/plan/deadlines.h"
 #include "scheduler/core/policy/silence.h"
 
 namespace spillway::core {
@@ -18,10 +18,11 @@ Plan MakePlan(const State& state, const Soft& soft, const Policy& policy, int64_
     ExpireNodes(&plan);   // 1. what is lost, or fenced by ending it
     DrainNoticed(&plan);  // 2. what will be taken
     KeepPromises(&plan);
-    SettleJobs(&plan);    // 3. whose wait for other jobs is over
-    PlaceTasks(&plan);    // 4. on reserved nodes, and 5. on burst nodes that bill already
-    RequestNodes(&plan);  // 6. more nodes
-    MakeRoom(&plan);      // 7. for higher priority, where there is none otherwise
+    KeepDeadlines(&plan);  // 3. what has no more time for machines that can be taken away
+    SettleJobs(&plan);     // 4. whose wait for other jobs is over
+    PlaceTasks(&plan);     // 5. on reserved nodes, and 6. on burst nodes that bill already
+    RequestNodes(&plan);   // 7. more nodes
+    MakeRoom(&plan);       // 8. for higher priority, where there is none otherwise
     if (!plan.again || plan.candidates_left <= 0) return plan;
     kept = std::move(plan.kept);
     candidates_left = plan.candidates_left;
@@ -30,8 +31,8 @@ Plan MakePlan(const State& state, const Soft& soft, const Policy& policy, int64_
 
 std::vector<Command> Decide(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms) {
   Plan plan = MakePlan(state, soft, policy, now_ms);
-  ReleaseIdle(&plan);  // 8. fewer nodes
-  ForgetOld(&plan);    // 9. idempotency records past their time
+  ReleaseIdle(&plan);  // 9. fewer nodes
+  ForgetOld(&plan);    // 10. idempotency records past their time
   return std::move(plan.commands);
 }
 
@@ -87,6 +88,7 @@ int64_t NextDeadlineMs(const State& state, const Soft& soft, const Policy& polic
       if (!offer.withdrawn) earliest.Consider(offer.backoff_until_ms);
     }
   }
+  earliest.Consider(NextDeadlineStepMs(state, now_ms));
   earliest.Consider(NextToMakeRoomMs(state, policy, now_ms));
   if (!state.index.requests_by_age.empty()) earliest.Consider(state.index.requests_by_age.begin()->first + limits::kRequestIdTtlMs + 1);
   return earliest.at_ms();

@@ -256,9 +256,10 @@ struct JobUpdated {  // what an update may change, as it is from now on
   JobId job = 0;
   int64_t priority = 0;
   int64_t parallel = 0;
+  int64_t deadline_ms = 0;
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
-    a(1, s.job), a(2, s.priority), a(3, s.parallel);
+    a(1, s.job), a(2, s.priority), a(3, s.parallel), a(4, s.deadline_ms);
   }
 };
 struct TasksCancelRequested {  // of these, QUEUED and HELD ones become CANCELLED at once; ACTIVE ones get `stop`; those that have ended stay as they are

@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "scheduler/core/fit/fit.h"
 #include "scheduler/core/fit/room.h"
-#include "scheduler/core/plan/plan.h"
+#include "scheduler/core/plan/deadlines.h"
 #include "scheduler/core/policy/offers.h"
 #include "scheduler/core/policy/silence.h"
 
@@ -65,6 +65,7 @@ struct Nearest {
 };
 
 std::string Since(int64_t then_ms, int64_t now_ms) { return FormatDurationMs(std::max<int64_t>(0, now_ms - then_ms) / 1000 * 1000); }
+int64_t WholeSeconds(int64_t ms) { return (ms + 999) / 1000 * 1000; }
 std::string Until(int64_t then_ms, int64_t now_ms) { return FormatDurationMs(std::max<int64_t>(0, then_ms - now_ms + 999) / 1000 * 1000); }
 
 class Explainer {
@@ -79,6 +80,7 @@ class Explainer {
     } else {
       Waiting(job, task);
     }
+    if (job.deadline_ms > 0) Deadline(job, task);
     return std::move(whys_);
   }
 
@@ -119,6 +121,26 @@ class Explainer {
     }
   }
 
+  void Deadline(const Job& job, const Task& task) {
+    const std::string deadline = absl::StrCat("its deadline of ", FormatUtcMs(job.deadline_ms));
+    if (now_ms_ >= job.deadline_ms) {
+      return Say("DEADLINE_PASSED", absl::StrCat(deadline, " passed ", Since(job.deadline_ms, now_ms_), " ago; it goes on as if it had none"), "");
+    }
+    const Slack slack = SlackOf(state_, job, &task, now_ms_);
+    const std::string ends = FormatUtcMs(WholeSeconds(slack.ends_ms));
+    if (slack.ends_ms > job.deadline_ms) {
+      return Say("DEADLINE_LOST",
+                 absl::StrCat(DeadlineLost(job.deadline_ms, slack.ends_ms), ", with ", FormatDurationMs(WholeSeconds(slack.left_ms)), " left to run"),
+                 absl::StrCat("spillway update ", job.id, " --deadline ", ends));
+    }
+    const bool stays = task.attempt && !task.attempt->stop && !CanBeTaken(task.attempt->market);
+    const std::string until = now_ms_ >= slack.last_safe_ms ? "there is no time for machines that can be taken away"
+                              : stays
+                                  ? absl::StrCat("it may stand still for ", Until(slack.last_safe_ms, now_ms_))
+                                  : absl::StrCat("until ", FormatUtcMs(WholeSeconds(slack.last_safe_ms)), " it may wait, or run where it can be taken away");
+    Say("DEADLINE", absl::StrCat(deadline, " can be met: with ", FormatDurationMs(WholeSeconds(slack.left_ms)), " left to run, ", until), "");
+  }
+
   void Held(const Job& job, const Task& task) {
     if (job.paused) Say("PAUSED", "paused by the user", absl::StrCat("spillway resume ", job.id));
     for (const Need& need : job.needs) {
@@ -151,9 +173,11 @@ class Explainer {
                  absl::StrCat(Count(job.counts.active, "task of its job is", "tasks of its job are"), " active, and at most ", job.parallel, " may be at once"),
                  absl::StrCat("the end of one of them; or spillway update ", job.id, " --parallel N with a higher one"));
     }
+    Plan plan = BeginPlan(state_, soft_, policy_, now_ms_);
+    stance_ = StanceOf(&plan, job, &task);
     Nearest nearest;
     const bool node_open = Nodes(job, task, shape, &nearest);
-    if (!node_open) Offers(task, shape, &nearest);
+    if (!node_open) Offers(job, task, shape, &nearest);
     if (whys_.empty()) Say("NEXT_TURN", "nothing stands in the way: it is placed in the next turn", "");
   }
 
@@ -200,7 +224,8 @@ class Explainer {
 
   // True when one has room right now.
   bool Nodes(const Job& job, const Task& task, const Shape& shape, Nearest* nearest) {
-    int64_t registered = 0, coming = 0, unfit = 0, cordoned = 0, leaving = 0, unreachable = 0, busy_reserved = 0, busy_burst = 0, promised = 0, open = 0;
+    int64_t registered = 0, coming = 0, unfit = 0, unsafe = 0, cordoned = 0, leaving = 0, unreachable = 0, busy_reserved = 0, busy_burst = 0, promised = 0,
+            open = 0;
     std::optional<Plan> plan;  // made where a node has room: seldom, and it takes a cycle
     std::vector<std::string> cordoned_names, busy_names;
     Tally tally;
@@ -219,6 +244,8 @@ class Explainer {
         ++unfit;
         tally.Add(misfits);
         nearest->Consider(misfits, shape, absl::StrCat("node ", node.name), node);
+      } else if (stance_ == Stance::kUrgent && CanBeTaken(node.market)) {
+        ++unsafe;
       } else if (node.cordoned) {
         ++cordoned;
         cordoned_names.push_back(node.name);
@@ -256,6 +283,9 @@ class Explainer {
           absl::StrCat("spillway update ", job.id, " --priority N with a higher one"));
     }
     if (open == 0) LowerPriority(job, task, shape);
+    if (unsafe > 0) {
+      Say("NO_TIME_FOR_SPOT", absl::StrCat(Count(unsafe, "node that fits", "nodes that fit"), " can be taken away, for which its deadline leaves no time"), "");
+    }
     if (cordoned > 0) {
       Say("NODES_CORDONED", absl::StrCat(Count(cordoned, "node that fits is", "nodes that fit are"), " cordoned"),
           absl::StrCat("spillway uncordon ", cordoned_names.front()));
@@ -313,8 +343,8 @@ class Explainer {
         "");
   }
 
-  void Offers(const Task& task, const Shape& shape, Nearest* nearest) {
-    int64_t total = 0, unfit = 0, open = 0;
+  void Offers(const Job& job, const Task& task, const Shape& shape, Nearest* nearest) {
+    int64_t total = 0, unfit = 0, open = 0, later = 0, unsafe = 0;
     Tally tally;
     std::map<std::string, int64_t> limited;
     for (const auto& [key, offer] : state_.offers) {
@@ -336,9 +366,20 @@ class Explainer {
           break;
         case OfferBar::kNoCapacity: Say("OFFER_NO_CAPACITY", absl::StrCat(name, " has no capacity now"), ""); break;
         case OfferBar::kNodeLimit: ++limited[offer.provider]; break;
-        case OfferBar::kNone: ++open; break;
+        case OfferBar::kNone:
+          ++(stance_ == Stance::kPatient && offer.market == Market::kOnDemand ? later : stance_ == Stance::kUrgent && CanBeTaken(offer.market) ? unsafe : open);
+          break;
         default: break;
       }
+    }
+    if (later > 0 && open == 0) {
+      Say("WAITS_FOR_SPOT",
+          absl::StrCat(Count(later, "offer", "offers"), " on demand would take it at once; its deadline leaves time to wait for one that costs less, until ",
+                       FormatUtcMs(WholeSeconds(SlackOf(state_, job, &task, now_ms_).last_safe_ms))),
+          absl::StrCat("spillway update ", job.id, " --deadline with an earlier one"));
+    }
+    if (unsafe > 0 && open == 0) {
+      Say("NO_TIME_FOR_SPOT", absl::StrCat("its deadline leaves no time for ", Count(unsafe, "offer", "offers"), " of machines that can be taken away"), "");
     }
     for (const auto& [provider, offers] : limited) {
       const int64_t max_nodes = state_.meta.providers.at(provider).max_nodes;
@@ -359,6 +400,7 @@ class Explainer {
   const Soft& soft_;
   const Policy& policy_;
   const int64_t now_ms_;
+  Stance stance_ = Stance::kFree;
   std::vector<Why> whys_;
 };
 
@@ -382,6 +424,9 @@ std::string DescribePlace(const PlaceReason& reason) {
     case PlaceCode::kOnlyMarketAllowed:
       return absl::StrCat("best of ", Count(reason.c, "offer", "offers"), " on the only market the job allows: ", FormatMicros(reason.a),
                           " per hour of useful work at a price of ", FormatMicros(reason.b));
+    case PlaceCode::kDeadline:
+      return absl::StrCat("its deadline left no time for machines that can be taken away; best of ", Count(reason.c, "other offer", "other offers"), ": ",
+                          FormatMicros(reason.a), " per hour of useful work at a price of ", FormatMicros(reason.b));
     case PlaceCode::kUnspecified: break;
   }
   return "no reason was recorded";

@@ -112,6 +112,12 @@ void RemoveJobName(State::Indexes* index, const Job& job) {
   }
 }
 
+void AddDeadline(State::Indexes* index, const Job& job) {
+  if (job.deadline_ms > 0) index->deadlines.insert({job.deadline_ms, job.id});
+}
+
+void RemoveDeadline(State::Indexes* index, const Job& job) { index->deadlines.erase({job.deadline_ms, job.id}); }
+
 void AddNodeToIndexes(State::Indexes* index, const Node& node) {
   index->node_by_name[{node.provider, node.name}] = node.id;
   if (!node.instance_id.empty()) index->node_by_instance[{node.provider, node.instance_id}] = node.id;

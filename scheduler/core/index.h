@@ -19,6 +19,9 @@ void RemoveNeedsFromIndexes(State::Indexes* index, const Job& job);
 void AddJobName(State::Indexes* index, const Job& job);
 void RemoveJobName(State::Indexes* index, const Job& job);
 
+void AddDeadline(State::Indexes* index, const Job& job);
+void RemoveDeadline(State::Indexes* index, const Job& job);
+
 void AddNodeToIndexes(State::Indexes* index, const Node& node);
 void RemoveNodeFromIndexes(State::Indexes* index, const Node& node);
 

@@ -128,6 +128,7 @@ std::string BrokenIndexes(const State& state) {
   if (is.newest_by_name != should.newest_by_name) return "index newest_by_name is wrong";
   if (is.job_names != should.job_names) return "index job_names is wrong";
   if (is.requests_by_age != should.requests_by_age) return "index requests_by_age is wrong";
+  if (is.deadlines != should.deadlines) return "index deadlines is wrong";
   if (is.needed_by != should.needed_by) return "index needed_by is wrong";
   if (is.settled != should.settled) return "index settled is wrong";
   if (is.active_priorities != should.active_priorities) return "index active_priorities is wrong";

@@ -13,6 +13,7 @@ State::Indexes MakeIndexes(const State& state) {
   for (const auto& [id, shape] : state.shapes) index.shape_ids[shape] = id;
   for (const auto& [id, live] : state.jobs) {
     AddJobName(&index, live.job);
+    AddDeadline(&index, live.job);
     AddNeedsToIndexes(&index, live.job);
     AddUnstartedToIndexes(&index, live.job);
     for (const auto& [number, task] : live.tasks) AddTaskToIndexes(&index, live.job, task);

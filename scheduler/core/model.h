@@ -111,6 +111,7 @@ enum class PlaceCode {
   kPaidNodeFits = 2,       // a burst node that already bills had room; a = its price per hour, b = 1 when it was requested for this task
   kCheapestOffer = 3,      // a = expected cost per hour of useful work (micros), b = list price, c = number of offers compared
   kOnlyMarketAllowed = 4,  // the job's markets left one
+  kDeadline = 5,           // the cheapest that is not taken away: the deadline leaves no time for others; a, b, c as for the cheapest offer
 };
 struct PlaceReason {
   PlaceCode code = PlaceCode::kUnspecified;
@@ -153,12 +154,13 @@ struct Attempt {
   Initiator initiator = Initiator::kUnspecified;
   std::string detail;
   std::vector<std::string> node_names;  // by member, so that history reads without the nodes
+  int64_t worked_before_ms = 0;         // Task::worked_ms when it was offered
 
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
     a(1, s.number), a(2, s.state), a(3, s.members), a(4, s.market), a(5, s.price_micros_per_hour), a(6, s.place), a(7, s.offered_ms), a(8, s.accepted_ms);
     a(9, s.started_ms), a(10, s.ended_ms), a(11, s.resume_path), a(12, s.from_step), a(13, s.to_step), a(14, s.saved_step), a(15, s.stop);
-    a(16, s.cause), a(17, s.initiator), a(18, s.detail), a(19, s.node_names);
+    a(16, s.cause), a(17, s.initiator), a(18, s.detail), a(19, s.node_names), a(20, s.worked_before_ms);
   }
   bool operator==(const Attempt&) const = default;
 };
@@ -179,12 +181,13 @@ struct Task {
   NodeId avoid_node = 0;                                    // failed there last; chosen again only where nothing else fits
   int64_t queued_ms = 0;                                    // since when it waits
   bool cancel_requested = false;                            // it alone, while it ran
+  int64_t worked_ms = 0;                                    // running time whose result `checkpoint` holds
 
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
     a(1, s.id.job), a(2, s.id.index), a(3, s.state), a(4, s.hold), a(5, s.attempts), a(6, s.attempt), a(7, s.history), a(8, s.seal_owed), a(9, s.checkpoint);
     a(10, s.preempted), a(11, s.node_faults), a(12, s.user_errors), a(13, s.checkpointed_in_vain), a(14, s.not_before_ms), a(15, s.avoid_node);
-    a(16, s.queued_ms), a(17, s.cancel_requested);
+    a(16, s.queued_ms), a(17, s.cancel_requested), a(18, s.worked_ms);
   }
   bool operator==(const Task&) const = default;
 };
@@ -249,13 +252,15 @@ struct Job {
   std::string detail;
   int64_t parallel = 0;            // at most so many tasks ACTIVE at once; 0: no limit
   std::vector<TaskRange> skipped;  // cancelled before they began, so that they have no rows: in order, never next to each other; never holds next_index
+  int64_t deadline_ms = 0;         // when each of its tasks should have ended; 0: none
+  int64_t expected_ms = 0;         // how long a task runs in all when nothing interrupts it, as far as the user knows; above 0 with a deadline
 
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
     a(1, s.id), a(2, s.uid), a(3, s.name), a(4, s.owner), a(5, s.request_id), a(6, s.spec_digest), a(7, s.shape_id), a(8, s.priority), a(9, s.submitted_ms);
     a(10, s.ended_ms), a(11, s.retry), a(12, s.grace_ms), a(13, s.max_silence_ms), a(14, s.task_count), a(15, s.next_index), a(16, s.counts);
     a(17, s.cancel_requested), a(18, s.charged_micros), a(19, s.reserved_micros), a(20, s.needs), a(21, s.paused), a(22, s.cause), a(23, s.detail);
-    a(24, s.parallel), a(25, s.skipped);
+    a(24, s.parallel), a(25, s.skipped), a(26, s.deadline_ms), a(27, s.expected_ms);
   }
   bool operator==(const Job&) const = default;
 };
@@ -347,12 +352,13 @@ struct Offer {
   std::string backoff_reason;
   int64_t refusals = 0;                                             // in a row
   int64_t preemptions = 0, last_preempted_ms = 0, exposure_ms = 0;  // of nodes from here; exposure is their READY time
+  int64_t boots = 0, boot_ms = 0;                                   // of nodes from here that came up: how many, and how long they took in all
 
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
     a(1, s.provider), a(2, s.name), a(3, s.market), a(4, s.instance_type), a(5, s.zone), a(6, s.region), a(7, s.capacity), a(8, s.price_micros_per_hour);
     a(9, s.billing), a(10, s.notice_ms), a(11, s.available), a(12, s.withdrawn), a(13, s.backoff_until_ms), a(14, s.backoff_reason), a(15, s.refusals);
-    a(16, s.preemptions), a(17, s.last_preempted_ms), a(18, s.exposure_ms);
+    a(16, s.preemptions), a(17, s.last_preempted_ms), a(18, s.exposure_ms), a(19, s.boots), a(20, s.boot_ms);
   }
   bool operator==(const Offer&) const = default;
 };
@@ -465,10 +471,11 @@ struct State {
     std::map<int64_t, std::set<QueueKey>> queue_by_shape;  // `queue`, by shape id: one key a job stands for all its tasks from next_index on
     std::set<std::pair<int64_t, TaskId>> back_offs;        // (not_before_ms, task) of QUEUED tasks that have one
     std::set<std::pair<int64_t, std::string>> requests_by_age;
-    std::map<JobId, std::set<JobId>> needed_by;    // living or not, as long as somebody waits for it
-    std::set<JobId> settled;                       // jobs whose needs have come to something: they are to be released or ended
-    std::map<int64_t, int64_t> active_priorities;  // attempts that nobody has asked to stop, by the priority of their job
-    std::set<AttemptId> making_room;               // attempts that stop so that a task of higher priority gets their room
+    std::set<std::pair<int64_t, JobId>> deadlines;  // of living jobs
+    std::map<JobId, std::set<JobId>> needed_by;     // living or not, as long as somebody waits for it
+    std::set<JobId> settled;                        // jobs whose needs have come to something: they are to be released or ended
+    std::map<int64_t, int64_t> active_priorities;   // attempts that nobody has asked to stop, by the priority of their job
+    std::set<AttemptId> making_room;                // attempts that stop so that a task of higher priority gets their room
   } index;
 };
 

@@ -11,6 +11,8 @@
 namespace spillway::core {
 namespace {
 
+__extension__ typedef __int128 Int128;
+
 Attempt& Living(Task* task, AttemptNumber number) {
   CHECK(task->attempt && task->attempt->number == number) << task->id.ToString() << "@" << number << " does not live";
   return *task->attempt;
@@ -26,9 +28,18 @@ void MeterMembers(const ReduceContext& context, const std::vector<Member>& membe
   for (const Member& member : members) Meter(context.state, member.node, context.now_ms, context.changes);
 }
 
-void RegisterNewest(const ReduceContext& context, Task* task, const CheckpointRef& checkpoint) {
+void RegisterNewest(const ReduceContext& context, Task* task, const CheckpointRef& checkpoint, int64_t worked_ms) {
   context.changes->checkpoints.emplace_back(task->id, checkpoint);
-  if (!task->checkpoint || Newer(checkpoint, *task->checkpoint)) task->checkpoint = checkpoint;
+  if (task->checkpoint && !Newer(checkpoint, *task->checkpoint)) return;
+  task->checkpoint = checkpoint;
+  task->worked_ms = worked_ms;
+}
+
+// Running time whose result a checkpoint at `step` holds, of an attempt that had come to `last_step` at `until_ms`: the same part of it as of the steps.
+int64_t WorkedMs(const Attempt& attempt, int64_t step, int64_t last_step, int64_t until_ms) {
+  if (attempt.started_ms == 0 || step <= attempt.from_step) return attempt.worked_before_ms;
+  const Int128 saved = Int128{step} - attempt.from_step, all = Int128{std::max(last_step, step)} - attempt.from_step;
+  return attempt.worked_before_ms + static_cast<int64_t>(std::max<int64_t>(until_ms - attempt.started_ms, 0) * saved / all);
 }
 
 // What the task resumed from when `attempt` was offered.
@@ -139,8 +150,10 @@ void Apply(const ReduceContext& context, const AttemptEnded& event) {
 
 void Apply(const ReduceContext& context, const CheckpointRegistered& event) {
   ChangeTask(context, event.task, [&](Task* task) {
-    RegisterNewest(context, task, event.checkpoint);
-    if (task->attempt && task->attempt->number == event.checkpoint.attempt) {
+    const bool own = task->attempt && task->attempt->number == event.checkpoint.attempt;
+    const int64_t step = event.checkpoint.step;
+    RegisterNewest(context, task, event.checkpoint, own ? WorkedMs(*task->attempt, step, step, context.now_ms) : task->worked_ms);
+    if (own) {
       task->attempt->saved_step = std::max(task->attempt->saved_step, event.checkpoint.step);
     }
   });
@@ -153,14 +166,17 @@ void Apply(const ReduceContext& context, const AttemptSealed& event) {
     CHECK(task->seal_owed == event.attempt.number) << event.attempt.ToString();
     task->seal_owed = 0;
     const bool own = task->checkpoint && task->checkpoint->attempt == event.attempt.number;
-    if (own && event.damaged > 0 && (!event.newest || Newer(*task->checkpoint, *event.newest))) task->checkpoint = ResumedFrom(*task, event.attempt.number);
+    const auto past = std::find_if(task->history.begin(), task->history.end(), [&](const Attempt& one) { return one.number == event.attempt.number; });
+    if (own && event.damaged > 0 && (!event.newest || Newer(*task->checkpoint, *event.newest))) {
+      task->checkpoint = ResumedFrom(*task, event.attempt.number);
+      task->worked_ms = past == task->history.end() ? 0 : past->worked_before_ms;
+    }
     if (!event.newest) return;
     if (task->checkpoint && !Newer(*event.newest, *task->checkpoint)) return;
-    RegisterNewest(context, task, *event.newest);
+    const int64_t step = event.newest->step;
+    RegisterNewest(context, task, *event.newest, past == task->history.end() ? task->worked_ms : WorkedMs(*past, step, past->to_step, past->ended_ms));
     task->checkpointed_in_vain = 0;
-    for (Attempt& past : task->history) {
-      if (past.number == event.attempt.number) past.saved_step = std::max(past.saved_step, event.newest->step);
-    }
+    if (past != task->history.end()) past->saved_step = std::max(past->saved_step, step);
   });
 }
 

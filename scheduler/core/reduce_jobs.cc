@@ -106,6 +106,7 @@ void EndJobIfDone(const ReduceContext& context, JobId id) {
   CHECK(live.tasks.empty()) << "job " << id << " ends with living tasks";
   job.ended_ms = context.now_ms;
   RemoveJobName(&context.state->index, job);
+  RemoveDeadline(&context.state->index, job);
   RemoveNeedsFromIndexes(&context.state->index, job);
   TellWhoWaits(context, job);
   context.changes->jobs.erase(id);
@@ -194,6 +195,7 @@ void Apply(const ReduceContext& context, const JobSubmitted& event) {
   LiveJob& live = state->jobs[job.id];
   live.job = job;
   AddJobName(&state->index, job);
+  AddDeadline(&state->index, job);
   AddNeedsToIndexes(&state->index, job);
   AddUnstartedToIndexes(&state->index, job);
   context.changes->jobs.insert(job.id);
@@ -280,6 +282,9 @@ void Apply(const ReduceContext& context, const JobUpdated& event) {
   for (const auto& [number, task] : live.tasks) RemoveTaskFromIndexes(index, live.job, task);
   live.job.priority = event.priority;
   live.job.parallel = event.parallel;
+  RemoveDeadline(index, live.job);
+  live.job.deadline_ms = event.deadline_ms;
+  AddDeadline(index, live.job);
   for (const auto& [number, task] : live.tasks) AddTaskToIndexes(index, live.job, task);
   AddUnstartedToIndexes(index, live.job);
   context.changes->jobs.insert(event.job);

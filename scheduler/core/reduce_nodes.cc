@@ -1,4 +1,6 @@
 // Nodes from the request to their end, the offers they come from, the configuration.
+#include <algorithm>
+
 #include "base/log.h"
 #include "scheduler/core/admit_internal.h"
 #include "scheduler/core/index.h"
@@ -110,9 +112,16 @@ void Apply(const ReduceContext& context, const NodeRegistered& event) {
     const bool works = context.state->index.on_node.contains(node->id);
     node->idle_since_ms = works ? 0 : idle_since_ms != 0 ? idle_since_ms : context.now_ms;
   };
-  if (context.state->nodes.contains(event.node.id)) {
+  if (const Node* known = FindNode(*context.state, event.node.id); known != nullptr) {
+    const bool booted = known->ready_ms == 0 && event.node.ready_ms != 0;
     Meter(context.state, event.node.id, context.now_ms, context.changes);
-    return ChangeNode(context, event.node.id, take);
+    ChangeNode(context, event.node.id, take);
+    if (!booted) return;
+    ChangeOffer(context, OfferOf(event.node), [&](Offer* offer) {
+      ++offer->boots;
+      offer->boot_ms += std::max<int64_t>(event.node.ready_ms - event.node.requested_ms, 0);
+    });
+    return;
   }
   Node node = event.node;
   node.metered_ms = context.now_ms;
@@ -199,6 +208,8 @@ void Apply(const ReduceContext& context, const OffersUpdated& event) {
     updated.preemptions = known.preemptions;
     updated.last_preempted_ms = known.last_preempted_ms;
     updated.exposure_ms = known.exposure_ms;
+    updated.boots = known.boots;
+    updated.boot_ms = known.boot_ms;
     if (updated == known) continue;
     known = std::move(updated);
     context.changes->offers.insert(key);

@@ -350,9 +350,11 @@ grpc::ServerUnaryReactor* JobService::Preempt(grpc::CallbackServerContext* conte
 }
 
 grpc::ServerUnaryReactor* JobService::Update(grpc::CallbackServerContext* context, const v1::UpdateRequest* request, v1::JobActionResponse* response) {
-  core::Update update{request->job_id(), std::nullopt, std::nullopt};
+  core::Update update;
+  update.job = request->job_id();
   if (request->has_priority()) update.priority = request->priority();
   if (request->has_parallel()) update.parallel = request->parallel();
+  if (request->has_deadline_utc_ms()) update.deadline_ms = request->deadline_utc_ms();
   return Act(context, update, response);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "scheduler/core/policy/slack.h"
 #include "scheduler/rpc/translate_view.h"
 
 namespace spillway::rpc {
@@ -21,12 +22,14 @@ LiveTasks CollectLive(const core::State& state, const core::Soft& soft, const co
     };
     if (job.next_index < std::min(job.task_count, range.end) && left > 0) {
       --left;
+      if (job.deadline_ms > 0) live.unstarted_slack_ms[id] = core::SlackOf(state, job, nullptr, now_ms).SpareMs(job, now_ms);
       live.unstarted[id] = why({id, job.next_index});
     }
     for (auto at = tasks.lower_bound(range.first); at != tasks.end() && at->first < range.end; ++at) {
       if (left == 0) return live;
       --left;
       const core::Task& task = at->second;
+      if (job.deadline_ms > 0) live.slack_ms[task.id] = core::SlackOf(state, job, &task, now_ms).SpareMs(job, now_ms);
       if (!task.attempt) {
         live.waiting[task.id] = why(task.id);
         continue;
@@ -45,11 +48,17 @@ void MergeLive(const LiveTasks& live, v1::Task* task) {
       *task->mutable_progress() = ProgressView(it->second);
     }
   }
-  if (auto it = live.waiting.find({task->job_id(), task->task_index()}); it != live.waiting.end()) {
+  const TaskId id{task->job_id(), task->task_index()};
+  const bool unstarted = task->attempts_total() == 0 && (task->state() == v1::QUEUED || task->state() == v1::HELD);
+  if (auto it = live.waiting.find(id); it != live.waiting.end()) {
     task->set_waiting(it->second);
-  } else if (auto all = live.unstarted.find(task->job_id());
-             all != live.unstarted.end() && task->attempts_total() == 0 && (task->state() == v1::QUEUED || task->state() == v1::HELD)) {
+  } else if (auto all = live.unstarted.find(id.job); all != live.unstarted.end() && unstarted) {
     task->set_waiting(all->second);
+  }
+  if (auto it = live.slack_ms.find(id); it != live.slack_ms.end()) {
+    task->set_slack_ms(it->second);
+  } else if (auto all = live.unstarted_slack_ms.find(id.job); all != live.unstarted_slack_ms.end() && unstarted) {
+    task->set_slack_ms(all->second);
   }
 }
 

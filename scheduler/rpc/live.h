@@ -15,6 +15,8 @@ struct LiveTasks {
   std::map<AttemptId, core::Progress> progress;
   std::map<TaskId, std::string> waiting;   // one line; only for tasks that wait
   std::map<JobId, std::string> unstarted;  // the same for those that never began
+  std::map<TaskId, int64_t> slack_ms;      // of tasks with a deadline
+  std::map<JobId, int64_t> unstarted_slack_ms;
 };
 
 inline constexpr core::TaskRange kAllTasks{0, std::numeric_limits<TaskIndex>::max()};

@@ -147,7 +147,8 @@ struct Teller {
   }
   bool operator()(const core::JobUpdated& e) const {
     About(AttemptId{e.job, 0, 0}, view);
-    view->set_message(absl::StrCat("priority ", e.priority, e.parallel > 0 ? absl::StrCat(", at most ", e.parallel, " tasks at once") : ""));
+    view->set_message(absl::StrCat("priority ", e.priority, e.parallel > 0 ? absl::StrCat(", at most ", e.parallel, " tasks at once") : "",
+                                   e.deadline_ms > 0 ? absl::StrCat(", deadline ", FormatUtcMs(e.deadline_ms)) : ""));
     return true;
   }
   bool operator()(const core::TasksCancelRequested& e) const {

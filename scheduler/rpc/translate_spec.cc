@@ -82,6 +82,8 @@ core::NewJob NewJobOf(const v1::JobSpec& spec, std::string uid, std::string owne
   job.retry = RetryOf(spec.retry());
   job.grace_ms = spec.checkpoint().grace_ms() == 0 ? limits::kStopGraceMs : spec.checkpoint().grace_ms();
   job.max_silence_ms = spec.placement().max_silence_ms();
+  job.deadline_ms = spec.limits().deadline_utc_ms();
+  job.expected_ms = spec.limits().expected_duration_ms();
   if (spec.has_array()) {
     job.task_count = spec.array().count();
     if (spec.array().parallel() < spec.array().count()) job.parallel = spec.array().parallel();

@@ -94,6 +94,7 @@ v1::Job JobView(const core::Job& job) {
   view.set_end_detail(job.detail);
   view.set_task_count(job.task_count);
   view.set_parallel(job.parallel);
+  view.set_deadline_utc_ms(job.deadline_ms);
   return view;
 }
 

@@ -13,7 +13,7 @@ _spillway() {
     '') words="up down submit run queue ps describe explain logs events wait cancel preempt pause resume update checkpoints nodes offers reservations cordon uncordon drain cost report completion version --server --yes --help --version" ;;
     up) words="--foreground --no-worker --reserved-nodes --resources --port --server --yes --help" ;;
     down) words="--keep-jobs --server --yes --help" ;;
-    submit) words="--wait --hold --array --parallel --request-id --set -o --output --server --yes --help" kind=files ;;
+    submit) words="--wait --hold --array --parallel --deadline --expect --request-id --set -o --output --server --yes --help" kind=files ;;
     run) words="--name --cpus --memory --gpus --env --market --workdir --set --detach -o --output --server --yes --help" kind=commands ;;
     queue|ps) words="-a --all --state --name --tasks -n --limit -w --watch -o --output --server --yes --help" ;;
     describe) words="-o --output --server --yes --help" fixed="node last" kind=jobs ;;
@@ -25,7 +25,7 @@ _spillway() {
     preempt) words="--grace -o --output --server --yes --help" fixed="last" kind=jobs ;;
     pause) words="-o --output --server --yes --help" fixed="last" kind=jobs ;;
     resume) words="-o --output --server --yes --help" fixed="last" kind=jobs ;;
-    update) words="--priority --parallel -o --output --server --yes --help" fixed="last" kind=jobs ;;
+    update) words="--priority --parallel --deadline -o --output --server --yes --help" fixed="last" kind=jobs ;;
     checkpoints) words="--step --shard-size --keep-last --keep-best --metric --maximize --keep-every --new-key-file --keep-old --dry-run -o --output --server --yes --help" fixed="list show verify export import prune diff rewrap last" kind=jobs ;;
     nodes) words="-a --all -o --output --server --yes --help" ;;
     offers) words="--provider -o --output --server --yes --help" ;;

@@ -169,6 +169,42 @@ TEST(Array, IsCountedInOneRowAndItsTasksAreListed) {
   EXPECT_THAT(cli.out, Not(HasSubstr("7.0")));
 }
 
+TEST(Deadline, AnUpdateTakesATimeOrHowLongFromNow) {
+  Cli cli;
+  cli.api.jobs[5] = ArrayJob();
+  EXPECT_EQ(cli.Run({"update", "5", "--deadline", "6h"}), 0) << cli.err;
+  EXPECT_EQ(cli.api.calls.back(), absl::StrCat("Update job_id: 5 deadline_utc_ms: ", kNowMs + 6 * 3'600'000));
+  EXPECT_EQ(cli.Run({"update", "5", "--deadline", "2026-12-24T08:00:00Z"}), 0) << cli.err;
+  EXPECT_EQ(cli.api.calls.back(), "Update job_id: 5 deadline_utc_ms: 1798099200000");
+  EXPECT_EQ(cli.Run({"update", "5", "--deadline", "tomorrow"}), 2);
+  EXPECT_THAT(cli.err, HasSubstr("--deadline: `tomorrow` is neither a time such as 2026-12-24T08:00:00Z nor a duration from now on such as 6h"));
+}
+
+TEST(Deadline, SlackIsShownAndHowALateOneWillBe) {
+  Cli cli;
+  v1::Job job;
+  job.set_job_id(5);
+  job.set_name("train");
+  job.set_state("QUEUED");
+  job.set_task_count(1);
+  job.set_deadline_utc_ms(kNowMs + 6 * 3'600'000);
+  v1::Task* task = job.add_tasks();
+  task->set_job_id(5);
+  task->set_state(v1::QUEUED);
+  task->set_slack_ms(40 * 60'000);
+  cli.api.jobs[5] = job;
+  EXPECT_EQ(cli.Run({"describe", "5"}), 0) << cli.err;
+  EXPECT_THAT(cli.out, HasSubstr("(in 6h00m), slack 40m00s\n"));
+  task = cli.api.jobs[5].mutable_tasks(0);
+  task->set_slack_ms(-40 * 60'000);
+  EXPECT_EQ(cli.Run({"describe", "5"}), 0);
+  EXPECT_THAT(cli.out, HasSubstr(", ends 40m00s too late\n"));
+  cli.api.jobs[5].set_state("SUCCEEDED");
+  cli.api.jobs[5].set_ended_utc_ms(kNowMs + 5 * 3'600'000);
+  EXPECT_EQ(cli.Run({"describe", "5"}), 0);
+  EXPECT_THAT(cli.out, HasSubstr(": met, 1h00m before\n"));
+}
+
 TEST(Array, SomeTasksAreCancelledInOneCallAJob) {
   Cli cli;
   cli.api.jobs[7] = ArrayJob();

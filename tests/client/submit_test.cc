@@ -53,6 +53,13 @@ TEST_F(SubmitTest, SettingsAndRequestId) {
   EXPECT_EQ(cli_.err, std::string("spillway: --set: resources.gpu.cont: unknown key, did you mean `count`?\n") + kNothing);
 }
 
+TEST_F(SubmitTest, ADeadlineCountsFromNow) {
+  EXPECT_EQ(cli_.Run({"submit", "--deadline", "8h", "--expect", "3h", File("a.yaml", "command: [x]\n")}), 0) << cli_.err;
+  const v1::LimitSpec& limits = cli_.api.submitted.specs(0).limits();
+  EXPECT_EQ(limits.deadline_utc_ms(), kNowMs + 8 * 3'600'000);
+  EXPECT_EQ(limits.expected_duration_ms(), 3 * 3'600'000);
+}
+
 TEST_F(SubmitTest, ReadsStandardInput) {
   cli_.in.str("script: echo hello\n");
   EXPECT_EQ(cli_.Run({"submit", "-"}), 0) << cli_.err;

@@ -111,6 +111,10 @@ class History {
       job.name = absl::StrCat("job-", rng_.Below(4));
       job.task_count = rng_.Below(4) == 0 ? rng_.Between(2, 8) : 1;
       if (job.task_count > 1 && rng_.Below(2) == 0) job.parallel = rng_.Between(1, 4);
+      if (rng_.Below(3) == 0) {
+        job.expected_ms = rng_.Between(1, 60) * kMinute;
+        job.deadline_ms = world_.now_ms + rng_.Between(1, 120) * kMinute;
+      }
       if (rng_.Below(4) == 0) job.max_silence_ms = 45 * kSecond;
       job.retry.user_error = rng_.Between(0, 2);
       job.retry.node_fault = rng_.Between(1, 4);
@@ -147,8 +151,9 @@ class History {
     switch (rng_.Below(4)) {
       case 0: return (void)world_.Try(Pause{job});
       case 1:
-        if (rng_.Below(2) == 0) return (void)world_.Try(Update{job, std::nullopt, rng_.Between(1, 6)});
-        return (void)world_.Try(Update{job, rng_.Between(0, 4) * 10, std::nullopt});
+        if (rng_.Below(2) == 0) return (void)world_.Try(Update{job, std::nullopt, rng_.Between(1, 6), std::nullopt});
+        if (rng_.Below(2) == 0) return (void)world_.Try(Update{job, std::nullopt, std::nullopt, world_.now_ms + rng_.Between(-5, 30) * kMinute});
+        return (void)world_.Try(Update{job, rng_.Between(0, 4) * 10, std::nullopt, std::nullopt});
       default: return (void)world_.Try(Resume{job});
     }
   }
@@ -336,7 +341,7 @@ class History {
         OffersListed{"nobody", {}},
         core::Submit{"", "", {}},
         SettleJob{999'999},
-        Update{Any(world_.state.jobs), 101, std::nullopt},
+        Update{Any(world_.state.jobs), 101, std::nullopt, std::nullopt},
         FenceAttempt{{attempt.job, attempt.index, attempt.number + 1}, ""},
         StopAttempt{{attempt.job, attempt.index, attempt.number + 1}, {}},
     };

@@ -11,10 +11,9 @@ import subprocess
 import threading
 import time
 import unittest
-import urllib.request
 
 from faulty_proxy import FaultyProxy
-from support import Cluster, ClusterTest, living, main, number, program, read_text, wait_for
+from support import Cluster, ClusterTest, OnCloud, living, main, number, program, read_text, wait_for
 
 TEXT = "/usr/share/common-licenses/GPL-3"
 WIDE = "cpus=32,memory=8GB,gpu=none"
@@ -351,35 +350,9 @@ offers:
 """
 
 
-class OnPlayground(Networked):
+class OnPlayground(OnCloud, Networked):
     lease_s, silence_s = 60, 10
-
-    def __init__(self):
-        super().__init__()
-        os.makedirs(self.path("cloud"), mode=0o700)
-        with open(self.path("cloud.yaml"), "w", encoding="utf-8") as out:
-            out.write(OFFERS)
-        self.cloud_process = self.spawn("playground", [program("spillway-playground"), "--config", self.path("cloud.yaml"), "--home", self.path("cloud"),
-                                                       "--port", "0", "--terminate-on-exit"])
-        self.cloud_port = wait_for("the playground", lambda: read_text(self.path("cloud", "playground.port")).strip())
-        self.cloud_token = wait_for("its token", lambda: read_text(self.path("cloud", "playground.token")).strip())
-        self.more = (f'providers:\n  - {{name: static, kind: static}}\n  - {{name: cloud, kind: playground, url: "http://127.0.0.1:{self.cloud_port}", '
-                     f'token_file: "{self.path("cloud", "playground.token")}", idle_release: 2s, boot_timeout: 30s}}\n')
-        self.write_config()
-
-    def cloud(self, method, path, body=None):
-        request = urllib.request.Request(f"http://127.0.0.1:{self.cloud_port}{path}", method=method, data=None if body is None else json.dumps(body).encode(),
-                                         headers={"Authorization": "Bearer " + self.cloud_token, "Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return json.loads(answer.read() or b"{}")
-
-    def close(self):
-        if self.scheduler and self.scheduler.poll() is None:
-            self.scheduler.terminate()
-            self.scheduler.wait()
-        self.cloud_process.terminate()
-        self.cloud_process.wait()
-        return super().close()
+    offers = OFFERS
 
 
 class ProvidersWord(ClusterTest):

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.request
 
 BIN = os.environ.get("SPILLWAY_BIN", os.path.join(os.path.dirname(__file__), "../../build/bin"))
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
@@ -239,6 +240,41 @@ class Cluster:
         unmount_below(self.home)
         shutil.rmtree(self.home, ignore_errors=True)
         return left
+
+
+class OnCloud(Cluster):
+    """With a playground as its cloud; `offers` is its configuration."""
+
+    offers = ""
+
+    def __init__(self):
+        super().__init__()
+        os.makedirs(self.path("cloud"), mode=0o700)
+        with open(self.path("cloud.yaml"), "w", encoding="utf-8") as out:
+            out.write(self.offers)
+        self.cloud_process = self.spawn("playground", [program("spillway-playground"), "--config", self.path("cloud.yaml"), "--home", self.path("cloud"),
+                                                       "--port", "0", "--terminate-on-exit"])
+        self.cloud_port = wait_for("the playground", lambda: self.cloud_process.poll() is not None or read_text(self.path("cloud", "playground.port")).strip())
+        if self.cloud_process.poll() is not None:
+            raise AssertionError("the playground ended: " + read_text(self.path("run", "playground.log"))[-500:])
+        self.cloud_token = wait_for("its token", lambda: read_text(self.path("cloud", "playground.token")).strip())
+        self.more = (f'providers:\n  - {{name: static, kind: static}}\n  - {{name: cloud, kind: playground, url: "http://127.0.0.1:{self.cloud_port}", '
+                     f'token_file: "{self.path("cloud", "playground.token")}", idle_release: 2s, boot_timeout: 30s}}\n')
+        self.write_config()
+
+    def cloud(self, method, path, body=None):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.cloud_port}{path}", method=method, data=None if body is None else json.dumps(body).encode(),
+                                         headers={"Authorization": "Bearer " + self.cloud_token, "Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.loads(answer.read() or b"{}")
+
+    def close(self):
+        if self.scheduler and self.scheduler.poll() is None:
+            self.scheduler.terminate()
+            self.scheduler.wait()
+        self.cloud_process.terminate()
+        self.cloud_process.wait()
+        return super().close()
 
 
 def main(classes):

@@ -32,7 +32,8 @@ class ProbeWatch final : public Watch {
   void Mark(const core::RequestsForgotten&) { world()->Reach("old request ids were forgotten"); }
   void Mark(const core::AttemptStopRequested& event) {
     if (event.stop.cause == EndCause::kPreempted && event.stop.initiator == Initiator::kProvider) world()->Reach("an attempt was stopped for a notice");
-    if (event.stop.cause == EndCause::kMoved) world()->Reach("an attempt was stopped for a drain");
+    if (event.stop.cause != EndCause::kMoved) return;
+    world()->Reach(event.stop.initiator == Initiator::kUser ? "an attempt was stopped for a drain" : "an attempt was moved for its deadline");
   }
   void Mark(const core::AttemptEnded& event) {
     world()->Reach(absl::StrCat("an attempt ended with ", std::string(Name(event.cause))));

@@ -31,6 +31,7 @@ const char* const kMustReach[] = {
     "an array was at its limit",
     "an attempt resumed from a checkpoint",
     "an attempt was lost with its supervisor",
+    "an attempt was moved for its deadline",
     "an instance never booted",
     "an instance was asked for twice",
     "an instance was taken with notice",

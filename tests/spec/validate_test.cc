@@ -166,6 +166,21 @@ TEST(Validate, Placement) {
               ElementsAre("placement.zones[1]: `a` stands twice"));
 }
 
+TEST(Validate, ADeadlineAndWhatItIsPlannedByComeTogether) {
+  const auto limits = [](int64_t deadline_ms, int64_t expected_ms) {
+    return After([=](auto& s) {
+      s.mutable_limits()->set_deadline_utc_ms(deadline_ms);
+      s.mutable_limits()->set_expected_duration_ms(expected_ms);
+    });
+  };
+  EXPECT_THAT(limits(1'798'099'200'000, 3'600'000), IsEmpty());
+  EXPECT_THAT(limits(1'798'099'200'000, 0),
+              ElementsAre("limits.deadline_utc_ms: needs limits.expected_duration: how long a task runs in all when nothing interrupts it"));
+  EXPECT_THAT(limits(0, 3'600'000), ElementsAre("limits.expected_duration_ms: is what a deadline is planned by, and there is no limits.deadline"));
+  EXPECT_THAT(limits(-1, 0), ElementsAre("limits.deadline_utc_ms: -1 is negative"));
+  EXPECT_THAT(limits(1'798'099'200'000, kDurationMsMax + 1), ElementsAre("limits.expected_duration_ms: is longer than ten years"));
+}
+
 TEST(Validate, CheckpointRetryLimitsPriority) {
   v1::JobSpec spec = Good();
   spec.mutable_checkpoint()->set_signal("SIGTERN");

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "scheduler/core/fit/fit.h"
-#include "scheduler/core/plan/plan.h"
+#include "scheduler/core/plan/deadlines.h"
 #include "scheduler/core/policy/silence.h"
 #include "scheduler/core/queue/queue.h"
 
@@ -19,7 +19,7 @@ struct Fitting {
 
 class Placer {
  public:
-  explicit Placer(Plan* plan) : plan_(plan) {
+  Placer(Plan* plan, bool urgent_anywhere) : plan_(plan), urgent_anywhere_(urgent_anywhere) {
     for (const auto& [id, node] : plan->state.nodes) {
       if (MayPlaceOn(*plan, node)) open_.push_back(&node);
     }
@@ -46,12 +46,26 @@ class Placer {
         queue.LeaveOutUnstarted(task->id.job);
         continue;
       }
+      stance_ = StanceOf(plan_, *task->job, task->task);
+      if (urgent_anywhere_ && (stance_ != Stance::kUrgent || plan_->served.contains(task->id))) {
+        queue.LeaveOutUnstarted(task->id.job);
+        continue;
+      }
       // Where a promise alone is in the way, somebody of the same shape may be the one it was made to.
       const bool placed = Place(*task);
-      if (!placed && !promised_) queue.Drop(task->job->shape_id);
+      if (!placed && !promised_) LeaveOut(*task, &queue);
       kept = kept || (placed && plan_->served.contains(task->id));
     }
     return kept;
+  }
+
+  // Where an urgent task finds no place, others of its shape may.
+  void LeaveOut(const QueuedTask& task, Queue* queue) const {
+    if (stance_ == Stance::kUrgent) {
+      queue->LeaveOutUnstarted(task.id.job);
+    } else {
+      queue->Drop(task.job->shape_id);
+    }
   }
 
   Fitting& FittingFor(const QueuedTask& task) {
@@ -72,6 +86,7 @@ class Placer {
     const Node* best = nullptr;
     std::tuple<bool, int64_t, int64_t, NodeId> best_key;
     for (const Node* node : *nodes) {
+      if (!Allows(*node)) continue;
       if (IsPromised(*plan_, node->id, *task.job)) {
         promised_ = true;
         continue;
@@ -83,11 +98,13 @@ class Placer {
     return best;
   }
 
+  bool Allows(const Node& node) const { return urgent_anywhere_ || stance_ != Stance::kUrgent || !CanBeTaken(node.market); }
+
   bool Place(const QueuedTask& task) {
     promised_ = false;
     Fitting& fitting = FittingFor(task);
     const Node* node = nullptr;
-    if (fitting.last != nullptr && fitting.last->id != task.avoid_node() && RoomIn(plan_, *fitting.last)->Holds(*task.shape) &&
+    if (fitting.last != nullptr && Allows(*fitting.last) && fitting.last->id != task.avoid_node() && RoomIn(plan_, *fitting.last)->Holds(*task.shape) &&
         !IsPromised(*plan_, fitting.last->id, *task.job)) {
       node = fitting.last;
     }
@@ -123,13 +140,17 @@ class Placer {
   }
 
   Plan* plan_;
+  const bool urgent_anywhere_;
   bool promised_ = false;  // a node with room for the task is kept for another
+  Stance stance_ = Stance::kFree;
   std::vector<const Node*> open_;
   std::map<int64_t, Fitting> fitting_;
 };
 
 }  // namespace
 
-void PlaceTasks(Plan* plan) { Placer(plan).Run(); }
+void PlaceTasks(Plan* plan) { Placer(plan, false).Run(); }
+
+void PlaceUrgentAnywhere(Plan* plan) { Placer(plan, true).Run(); }
 
 }  // namespace spillway::core

@@ -16,6 +16,14 @@ struct Promise {
   int64_t priority = 0;
 };
 
+// Where tasks of one shape could go at all, as far as deadlines care.
+struct Outlets {
+  bool spot = false;     // machines that can be taken away are offered, and cheaper than those that stay
+  bool staying = false;  // a machine that stays has room or could be asked for
+  bool coming = false;   // one comes up, be it for others
+  int64_t boot_ms = 0;   // of one that stays
+};
+
 struct Plan {
   const State& state;
   const Soft& soft;
@@ -34,7 +42,8 @@ struct Plan {
   std::map<NodeId, std::vector<Promise>> promises;  // room is being made there
   // What stops there anyway will hold these, so nobody of lower priority is started there meanwhile, only to be stopped again. Found out by an earlier round.
   std::map<NodeId, std::vector<Promise>> kept;
-  bool again = false;  // this round found one more of them, and the cycle is planned anew
+  std::map<int64_t, Outlets> outlets;  // by shape, of jobs with a deadline that this cycle has looked at
+  bool again = false;                  // this round found one more of them, and the cycle is planned anew
 };
 // All that gives work, asks for nodes and makes room: round by round until the last one found nothing more to keep.
 Plan MakePlan(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms);
@@ -46,13 +55,15 @@ void CountStart(Plan* plan, const Job& job, TaskId task);
 bool IsLimited(const Plan& plan, const Job& job, TaskId task);
 
 // The steps, in the order in which Decide runs them.
-void ExpireNodes(Plan* plan);   // silence, lapsed leases, boots that never end
-void DrainNoticed(Plan* plan);  // stop what runs on machines that will be taken; let go of those that are empty
-void KeepPromises(Plan* plan);  // nodes on which room is being made
-void SettleJobs(Plan* plan);    // jobs that waited for others
-void PlaceTasks(Plan* plan);    // on reserved nodes first, then on burst nodes that already bill
-void RequestNodes(Plan* plan);  // for what fits nowhere, unless a node that is coming will hold it
-void MakeRoom(Plan* plan);      // for higher priority, where there is none otherwise
+void ExpireNodes(Plan* plan);          // silence, lapsed leases, boots that never end
+void DrainNoticed(Plan* plan);         // stop what runs on machines that will be taken; let go of those that are empty
+void KeepPromises(Plan* plan);         // nodes on which room is being made
+void KeepDeadlines(Plan* plan);        // what must go where nothing is taken away
+void SettleJobs(Plan* plan);           // jobs that waited for others
+void PlaceTasks(Plan* plan);           // on reserved nodes first, then on burst nodes that already bill
+void PlaceUrgentAnywhere(Plan* plan);  // what has no time for machines that can be taken away, and finds no others
+void RequestNodes(Plan* plan);         // for what fits nowhere, unless a node that is coming will hold it
+void MakeRoom(Plan* plan);             // for higher priority, where there is none otherwise
 void ReleaseIdle(Plan* plan);
 void ForgetOld(Plan* plan);
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "scheduler/core/fit/fit.h"
-#include "scheduler/core/plan/plan.h"
+#include "scheduler/core/plan/deadlines.h"
 #include "scheduler/core/policy/offers.h"
 #include "scheduler/core/policy/silence.h"
 #include "scheduler/core/queue/queue.h"
@@ -30,7 +30,16 @@ class Requester {
     }
   }
 
-  void Run() {
+  // First those that have no time for machines that can be taken away: they get others as long as there are any.
+  void ServeUrgent() {
+    if (plan_->state.index.deadlines.empty()) return;
+    urgent_only_ = true;
+    ServeQueue();
+    urgent_only_ = false;
+  }
+  bool urgent_left() const { return urgent_left_; }
+
+  void ServeQueue() {
     ServeOwners();
     Queue queue(plan_->state);
     while (plan_->candidates_left > 0) {
@@ -42,25 +51,52 @@ class Requester {
         queue.LeaveOutUnstarted(task->id.job);
         continue;
       }
-      if (!PackOnComing(*task) && !Request(*task)) queue.Drop(task->job->shape_id);
+      stance_ = Stand(*task->job, task->task);
+      if (urgent_only_ && stance_ != Stance::kUrgent) {
+        queue.LeaveOutUnstarted(task->id.job);
+        continue;
+      }
+      if (PackOnComing(*task) || Request(*task)) continue;
+      urgent_left_ = urgent_left_ || stance_ == Stance::kUrgent;
+      LeaveOut(*task, &queue);
     }
   }
 
  private:
+  // What no machine that stays was left for takes any.
+  Stance Stand(const Job& job, const Task* task) const {
+    const Stance stance = StanceOf(plan_, job, task);
+    return stance == Stance::kUrgent && !urgent_only_ ? Stance::kFree : stance;
+  }
+
+  // Where a deadline narrows what may be asked for, others of the shape may still have the rest.
+  void LeaveOut(const QueuedTask& task, Queue* queue) const {
+    if (stance_ == Stance::kFree) {
+      queue->Drop(task.job->shape_id);
+    } else {
+      queue->LeaveOutUnstarted(task.id.job);
+    }
+  }
+
   // A node that was requested for a task which still waits is that task's before it is anybody else's.
   void ServeOwners() {
     for (Coming& coming : coming_) {
+      if (coming.node == nullptr) continue;  // asked for by this very cycle, for a task that is served by it
       const TaskId owner = coming.node->for_task;
       const Job* job = FindJob(plan_->state, owner.job);
       if (job == nullptr || plan_->placed.contains(owner)) continue;
       const std::optional<Task> task = GetTask(plan_->state, owner);
       if (!task || task->state != TaskState::kQueued || task->seal_owed != 0 || task->not_before_ms > plan_->now_ms || plan_->served.contains(owner)) continue;
+      stance_ = Stand(*job, &*task);
+      if (urgent_only_ && stance_ != Stance::kUrgent) continue;
       if (IsLimited(*plan_, *job, owner) || !Fits(coming, ShapeOf(plan_->state, *job))) continue;
       Take(&coming, *job, owner);
     }
   }
 
   bool Fits(const Coming& coming, const Shape& shape) const {
+    const Market market = coming.node != nullptr ? coming.node->market : coming.offer->market;
+    if (stance_ == Stance::kUrgent && CanBeTaken(market)) return false;
     const uint32_t misfits = coming.node != nullptr ? Misfits(shape, *coming.node) : Misfits(shape, *coming.offer);
     return misfits == 0 && coming.room.Holds(shape);
   }
@@ -82,11 +118,20 @@ class Requester {
     return false;
   }
 
+  bool MayAskFor(const Offer& offer) const {
+    switch (stance_) {
+      case Stance::kFree: return true;
+      case Stance::kPatient: return offer.market != Market::kOnDemand;
+      case Stance::kUrgent: return !CanBeTaken(offer.market);
+    }
+    return true;
+  }
+
   bool Request(const QueuedTask& task) {
     std::vector<const Offer*> open;
     for (const auto& [key, offer] : plan_->state.offers) {
       --plan_->candidates_left;
-      if (Misfits(*task.shape, offer) != 0) continue;
+      if (Misfits(*task.shape, offer) != 0 || !MayAskFor(offer)) continue;
       if (BarOf(plan_->state, offer, more_of_[key], more_of_provider_[offer.provider], plan_->now_ms) == OfferBar::kNone) open.push_back(&offer);
     }
     if (open.empty()) return false;
@@ -94,7 +139,9 @@ class Requester {
     RequestNode command;
     command.offer = {best.offer->provider, best.offer->name};
     command.for_task = task.id;
-    command.reason.code = task.shape->markets.size() == 1 ? PlaceCode::kOnlyMarketAllowed : PlaceCode::kCheapestOffer;
+    command.reason.code = stance_ == Stance::kUrgent        ? PlaceCode::kDeadline
+                          : task.shape->markets.size() == 1 ? PlaceCode::kOnlyMarketAllowed
+                                                            : PlaceCode::kCheapestOffer;
     command.reason.a = best.expected_micros_per_hour;
     command.reason.b = best.offer->price_micros_per_hour;
     command.reason.c = static_cast<int64_t>(open.size());
@@ -107,6 +154,9 @@ class Requester {
   }
 
   Plan* plan_;
+  Stance stance_ = Stance::kFree;  // of the task that is looked at
+  bool urgent_only_ = false;
+  bool urgent_left_ = false;
   std::vector<Coming> coming_;
   std::map<OfferKey, int64_t> more_of_;
   std::map<std::string, int64_t> more_of_provider_;
@@ -114,6 +164,11 @@ class Requester {
 
 }  // namespace
 
-void RequestNodes(Plan* plan) { Requester(plan).Run(); }
+void RequestNodes(Plan* plan) {
+  Requester requester(plan);
+  requester.ServeUrgent();
+  if (requester.urgent_left()) PlaceUrgentAnywhere(plan);
+  requester.ServeQueue();
+}
 
 }  // namespace spillway::core

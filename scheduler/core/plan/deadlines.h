@@ -1,0 +1,20 @@
+// What a deadline means for where a task may go in this cycle. Ahead of its deadline a task waits for a machine that is cheap because it can be taken away,
+// rather than pay for one that stays; at the last safe moment it goes where nothing is taken away, from wherever it runs.
+#pragma once
+
+#include "scheduler/core/plan/plan.h"
+#include "scheduler/core/policy/slack.h"
+
+namespace spillway::core {
+
+enum class Stance {
+  kFree,     // no deadline, or it is over: wherever it is cheapest
+  kPatient,  // time to spare: no machine that stays is asked for, as long as any other is offered
+  kUrgent,   // none: nowhere where it can be taken away, as long as there is anything else
+};
+Stance StanceOf(Plan* plan, const Job& job, const Task* task);
+
+// The earliest time at which the stance of a waiting task changes, or a running one must move; INT64_MAX when none does.
+int64_t NextDeadlineStepMs(const State& state, int64_t now_ms);
+
+}  // namespace spillway::core
