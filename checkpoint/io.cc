@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -70,6 +71,18 @@ class RealFile final : public File {
     return st.st_size;
   }
 
+  // Locks it, which may take a while, and says whether it is the file at `path` then.
+  absl::StatusOr<bool> LockAt(const std::string& path) {
+    while (::flock(fd_, LOCK_EX) != 0) {
+      if (errno != EINTR) return ErrnoStatus(errno, absl::StrCat("lock ", path_));
+    }
+    struct stat held, there;
+    if (::fstat(fd_, &held) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path_));
+    if (::lstat(path.c_str(), &there) == 0) return held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+    if (errno == ENOENT) return false;
+    return ErrnoStatus(errno, absl::StrCat("stat ", path));
+  }
+
  private:
   const int fd_;
   const std::string path_;
@@ -123,6 +136,16 @@ class RealFileSystem final : public Io {
     return ErrnoStatus(errno, absl::StrCat("stat ", path));
   }
 
+  absl::StatusOr<std::unique_ptr<File>> CreateAlone(const std::string& path) override {
+    for (;;) {
+      ASSIGN_OR_RETURN(std::unique_ptr<RealFile> file, OpenWith(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, "create "));
+      ASSIGN_OR_RETURN(const bool is_there, file->LockAt(path));
+      if (!is_there) continue;  // whoever had it has renamed or removed it
+      RETURN_IF_ERROR(file->Allocate(0));
+      return file;
+    }
+  }
+
   absl::StatusOr<int64_t> FreeBytes(const std::string& path) override {
     struct statvfs st;
     if (::statvfs(path.c_str(), &st) != 0) return ErrnoStatus(errno, absl::StrCat("statvfs ", path));
@@ -132,10 +155,10 @@ class RealFileSystem final : public Io {
   }
 
  private:
-  static absl::StatusOr<std::unique_ptr<File>> OpenWith(const std::string& path, int flags, absl::string_view verb) {
+  static absl::StatusOr<std::unique_ptr<RealFile>> OpenWith(const std::string& path, int flags, absl::string_view verb) {
     const int fd = ::open(path.c_str(), flags, 0644);
     if (fd < 0) return ErrnoStatus(errno, absl::StrCat(verb, path));
-    std::unique_ptr<File> file = std::make_unique<RealFile>(fd, path);
+    auto file = std::make_unique<RealFile>(fd, path);
     struct stat st;
     if (::fstat(fd, &st) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
     if (!S_ISREG(st.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));

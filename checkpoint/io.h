@@ -33,6 +33,8 @@ class Io {
   virtual absl::Status RemoveTree(const std::string& path) = 0;                        // absent is OK
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;  // names, sorted; NOT_FOUND
   virtual absl::StatusOr<bool> Exists(const std::string& path) = 0;
+  // As Create, for a file that several processes may want to make at once: one after the other has it, until it closes it. Waits.
+  virtual absl::StatusOr<std::unique_ptr<File>> CreateAlone(const std::string& path) { return absl::UnimplementedError("files are not locked here"); }
   // What a process may still write to the file system of `path`, which exists. A quota is not in it. UNIMPLEMENTED: nobody knows.
   virtual absl::StatusOr<int64_t> FreeBytes(const std::string& path) { return absl::UnimplementedError("free space is not known"); }
 };

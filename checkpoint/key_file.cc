@@ -18,6 +18,7 @@ constexpr char kPurpose[] = "spillway wrap v1";
 constexpr size_t kWrappedBytes = SecretKey::kBytes + sizeof(Tag);
 
 std::string PathIn(const std::string& directory) { return JoinPath(directory, kKeyFileName); }
+std::string TemporaryIn(const std::string& directory) { return PathIn(directory) + ".tmp"; }
 
 absl::StatusOr<KeyWrap> Wrap(const SecretKey& data_key, const std::string& data_key_id, const SecretKey& user_key) {
   KeyWrap wrap;
@@ -107,8 +108,7 @@ absl::StatusOr<KeyFile> KeyFileOf(const Json& json, absl::string_view what) {
 }
 
 absl::Status WriteKeyFile(Io* io, const std::string& directory, const KeyFile& file) {
-  const std::string path = PathIn(directory);
-  return WriteSealed(io, path, path + ".tmp", KeyFileJson(file), /*durable=*/true);
+  return WriteSealed(io, PathIn(directory), TemporaryIn(directory), KeyFileJson(file), /*durable=*/true);
 }
 
 absl::StatusOr<KeyFile> ReadKeyFile(Io* io, const std::string& directory) {
@@ -152,21 +152,40 @@ absl::StatusOr<std::optional<SecretKey>> Unlock(Io* io, const std::string& direc
   return *std::move(data_key);
 }
 
-absl::Status RewrapKey(const std::string& directory, const SecretKey& from, const SecretKey& to, bool keep, Io* io) {
-  ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(directory, nullptr, io));
-  if (!manifest.encryption) return absl::FailedPreconditionError(absl::StrCat(directory, " is not encrypted"));
+namespace {
+
+// What KEY is to hold; nothing where that is done already.
+absl::StatusOr<std::optional<KeyFile>> Rewrapped(Io* io, const std::string& directory, const Manifest& manifest, const SecretKey& from, const SecretKey& to,
+                                                 bool keep) {
   ASSIGN_OR_RETURN(KeyFile file, ReadKeyFileOf(io, directory, manifest));
   const auto data_key = UnwrapKey(file, from);
-  if (absl::IsUnauthenticated(data_key.status()) && UnwrapKey(file, to).ok()) return absl::OkStatus();
+  if (absl::IsUnauthenticated(data_key.status()) && UnwrapKey(file, to).ok()) return std::nullopt;
   if (!data_key.ok()) return InDirectory(PathIn(directory), data_key.status());
-  if (keep && UnwrapKey(file, to).ok()) return absl::OkStatus();
+  if (keep && UnwrapKey(file, to).ok()) return std::nullopt;
   if (!keep) file.wraps.clear();
   if (file.wraps.size() >= kWrapsMax) {
     return absl::ResourceExhaustedError(absl::StrCat(PathIn(directory), " holds ", kWrapsMax, " wraps already; leave the old ones out once"));
   }
   ASSIGN_OR_RETURN(KeyWrap wrap, Wrap(*data_key, file.data_key_id, to));
   file.wraps.insert(file.wraps.begin(), std::move(wrap));
-  return WriteKeyFile(io, directory, file);
+  return file;
+}
+
+}  // namespace
+
+absl::Status RewrapKey(const std::string& directory, const SecretKey& from, const SecretKey& to, bool keep, Io* io) {
+  ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(directory, nullptr, io));
+  if (!manifest.encryption) return absl::FailedPreconditionError(absl::StrCat(directory, " is not encrypted"));
+  const std::string path = PathIn(directory);
+  const std::string temporary = TemporaryIn(directory);
+  ASSIGN_OR_RETURN(const std::optional<KeyFile> wanted, Rewrapped(io, directory, manifest, from, to, keep));
+  if (!wanted) return absl::OkStatus();
+  // Two at once would write into each other's file and drop each other's wraps: one after the other, and what the first has left is read again.
+  ASSIGN_OR_RETURN(const std::unique_ptr<File> locked, io->CreateAlone(temporary));
+  auto again = Rewrapped(io, directory, manifest, from, to, keep);
+  if (again.ok() && *again) return WriteSealed(io, path, temporary, locked.get(), KeyFileJson(**again), /*durable=*/true);
+  const absl::Status removed = io->RemoveTree(temporary);
+  return again.ok() ? removed : again.status();
 }
 
 }  // namespace spillway::checkpoint

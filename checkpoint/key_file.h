@@ -57,7 +57,7 @@ absl::StatusOr<std::optional<SecretKey>> Unlock(Io* io, const std::string& direc
 
 // Wraps a checkpoint's data key for `to`, who can open it from then on; `from` can no longer, unless `keep` says that all wraps stay. The
 // containers are not touched. OK without a change where that is done already. FAILED_PRECONDITION: not encrypted.
-// RESOURCE_EXHAUSTED: with `keep`, kWrapsMax wraps are there.
+// RESOURCE_EXHAUSTED: with `keep`, kWrapsMax wraps are there. Several at once, of this process and of others, come one after the other.
 absl::Status RewrapKey(const std::string& directory, const SecretKey& from, const SecretKey& to, bool keep = false, Io* io = RealIo());
 
 }  // namespace spillway::checkpoint

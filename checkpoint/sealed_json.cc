@@ -79,12 +79,14 @@ absl::StatusOr<Json> UnsealJson(absl::string_view what, absl::string_view text, 
 }
 
 absl::Status WriteSealed(Io* io, const std::string& path, const std::string& temporary, const Json& object, bool durable) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<File> file, io->Create(temporary));
+  return WriteSealed(io, path, temporary, file.get(), object, durable);
+}
+
+absl::Status WriteSealed(Io* io, const std::string& path, const std::string& temporary, File* file, const Json& object, bool durable) {
   ASSIGN_OR_RETURN(const SealedText sealed, SealJson(object));
-  {
-    ASSIGN_OR_RETURN(std::unique_ptr<File> file, io->Create(temporary));
-    RETURN_IF_ERROR(file->WriteAt(sealed.text.data(), sealed.text.size(), 0));
-    if (durable) RETURN_IF_ERROR(file->Sync());
-  }
+  RETURN_IF_ERROR(file->WriteAt(sealed.text.data(), sealed.text.size(), 0));
+  if (durable) RETURN_IF_ERROR(file->Sync());
   RETURN_IF_ERROR(io->RenameReplace(temporary, path));
   return durable ? io->SyncDirectory(ParentOf(path)) : absl::OkStatus();
 }

@@ -29,6 +29,8 @@ absl::StatusOr<Json> UnsealJson(absl::string_view what, absl::string_view text, 
 // Replaces `path` by a sealed file, at once to every reader; `temporary` lies in the same directory and is this writer's own.
 // With `durable` it survives power loss when this returns.
 absl::Status WriteSealed(Io* io, const std::string& path, const std::string& temporary, const Json& object, bool durable);
+// The same into `file`, which is open at `temporary`.
+absl::Status WriteSealed(Io* io, const std::string& path, const std::string& temporary, File* file, const Json& object, bool durable);
 // A sealed file of at most 64 KiB times `members` + 1. NOT_FOUND; DATA_LOSS.
 absl::StatusOr<Json> ReadSealed(Io* io, const std::string& path, int64_t members = 0);
 

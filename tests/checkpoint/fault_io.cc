@@ -81,7 +81,7 @@ void FaultIo::Rename(const std::string& from, const std::string& to) {
   safe_content_ = std::move(content);
 }
 
-absl::StatusOr<std::unique_ptr<File>> FaultIo::Create(const std::string& path) {
+absl::Status FaultIo::BeforeCreate(const std::string& path) {
   RETURN_IF_ERROR(Before(Kind::kTakesSpace));
   if (PathExists(path)) {
     ASSIGN_OR_RETURN(safe_content_[path], ReadFile(path));
@@ -89,7 +89,18 @@ absl::StatusOr<std::unique_ptr<File>> FaultIo::Create(const std::string& path) {
     pending_.push_back({ParentOf(path), "", path});
     safe_content_[path] = "";
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<File>> FaultIo::Create(const std::string& path) {
+  RETURN_IF_ERROR(BeforeCreate(path));
   ASSIGN_OR_RETURN(std::unique_ptr<File> file, RealIo()->Create(path));
+  return std::make_unique<FaultFile>(this, std::move(file), path);
+}
+
+absl::StatusOr<std::unique_ptr<File>> FaultIo::CreateAlone(const std::string& path) {
+  RETURN_IF_ERROR(BeforeCreate(path));
+  ASSIGN_OR_RETURN(std::unique_ptr<File> file, RealIo()->CreateAlone(path));
   return std::make_unique<FaultFile>(this, std::move(file), path);
 }
 

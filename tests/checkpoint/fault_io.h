@@ -41,6 +41,7 @@ class FaultIo final : public Io {
   void set_hook(std::function<void()> hook) { hook_ = std::move(hook); }
 
   absl::StatusOr<std::unique_ptr<File>> Create(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<File>> CreateAlone(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path) override;
   absl::Status MakeDirectory(const std::string& path) override;
   absl::Status SyncDirectory(const std::string& path) override;
@@ -60,6 +61,7 @@ class FaultIo final : public Io {
     std::string to;
   };
   absl::Status Before(Kind kind, const std::function<void()>& half = {});
+  absl::Status BeforeCreate(const std::string& path);
   void Rename(const std::string& from, const std::string& to);  // in what is tracked
 
   const Fault fault_;

@@ -1,6 +1,8 @@
 // From the user's key to the data key and nowhere else; a rotation changes the way and nothing that it leads to.
 #include "checkpoint/key_file.h"
 
+#include <thread>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/sha256.h"
@@ -103,6 +105,41 @@ TEST_F(RewrapTest, TheOldKeyMayStayForAWhile) {
   ASSERT_OK(RewrapKey(step_, KeyOf('h'), KeyOf('z')));
   EXPECT_TRUE(absl::IsUnauthenticated(Opens(step_, KeyOf('a'))));
   EXPECT_OK(Opens(step_, KeyOf('z')));
+}
+
+// Whoever was told that a key opens it can rely on that: no rewrap drops what another one adds, or writes into its file.
+TEST_F(RewrapTest, SeveralAtOnceComeOneAfterTheOther) {
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::thread> threads;
+    for (char c = 'b'; c <= 'h'; ++c) {
+      threads.emplace_back([this, c] { EXPECT_OK(RewrapKey(step_, KeyOf('a'), KeyOf(c), /*keep=*/true)); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_OK_AND_ASSIGN(const KeyFile file, ReadKeyFile(RealIo(), step_));
+    for (char c = 'a'; c <= 'h'; ++c) EXPECT_OK(UnwrapKey(file, KeyOf(c)).status()) << c << " in round " << round;
+    ASSERT_OK(RewrapKey(step_, KeyOf('b'), KeyOf('a')));
+  }
+  EXPECT_FALSE(PathExists(step_ + "/KEY.tmp"));
+}
+
+TEST_F(RewrapTest, OfTwoThatTakeTheKeyAwayOneSaysSo) {
+  for (int round = 0; round < 20; ++round) {
+    absl::Status told[2];
+    std::thread other([&] { told[1] = RewrapKey(step_, KeyOf('a'), KeyOf('c')); });
+    told[0] = RewrapKey(step_, KeyOf('a'), KeyOf('b'));
+    other.join();
+    ASSERT_NE(told[0].ok(), told[1].ok());
+    EXPECT_TRUE(absl::IsUnauthenticated(told[told[0].ok() ? 1 : 0]));
+    EXPECT_OK(RewrapKey(step_, KeyOf(told[0].ok() ? 'b' : 'c'), KeyOf('a')));
+  }
+  EXPECT_FALSE(PathExists(step_ + "/KEY.tmp"));
+}
+
+TEST_F(RewrapTest, ALeftoverOfOneThatWasKilledIsReplaced) {
+  ASSERT_OK(WriteFileAtomically(step_ + "/KEY.tmp", std::string(5000, 'x')));
+  ASSERT_OK(RewrapKey(step_, KeyOf('a'), KeyOf('b')));
+  EXPECT_OK(Opens(step_, KeyOf('b')));
+  EXPECT_FALSE(PathExists(step_ + "/KEY.tmp"));
 }
 
 TEST_F(RewrapTest, APlainCheckpointHasNoKey) {
