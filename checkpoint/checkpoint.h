@@ -165,13 +165,22 @@ class Reader {
   std::vector<StoredTensor> Tensors() const;  // by name
   // Fills the target from whichever containers hold its parts, checking each chunk that is read. On an error its content is unspecified.
   // FAILED_PRECONDITION: the tensor is missing, has another dtype or shape, or its slices leave a hole. UNAUTHENTICATED: opened locked.
-  absl::Status Read(const TensorTarget& target) const;
+  absl::Status Read(const TensorTarget& target) const { return Read(std::vector<TensorTarget>{target}); }
+  // The same for many, which go on side by side.
+  absl::Status Read(const std::vector<TensorTarget>& targets) const;
 
  private:
   // Where the parts of a tensor lie, by container and place in its header.
   struct Source {
     size_t container = 0, entry = 0;
   };
+  // What of a target is in the containers: a part that is all of it, or several that are copied out of.
+  struct Plan {
+    std::vector<Source> parts;
+    bool whole = false;
+    Slice wanted;
+  };
+  absl::StatusOr<Plan> PlanOf(const TensorTarget& target) const;
   static absl::StatusOr<Reader> OpenWith(const std::string& path, Io* io, const SecretKey* key, bool locked);
   const TensorEntry& EntryOf(const Source& source) const { return containers_[source.container].header().tensors[source.entry]; }
 

@@ -40,15 +40,15 @@ absl::StatusOr<EncryptionBlock> ChunkCipher::NewBlock(const SecretKey& data_key)
 absl::StatusOr<ChunkCipher> ChunkCipher::Of(const SecretKey& data_key, const EncryptionBlock& block, const ContainerIdentity& identity, int64_t chunks) {
   const DerivedKey derived = Derive(data_key, block.salt, kPurpose);
   if (derived.commitment != block.commitment) return absl::DataLossError("it is encrypted under another data key: wrong key, or a container of another run");
-  return ChunkCipher(derived.key, AssociatedOf(identity, block), chunks);
+  return ChunkCipher(Gcm(derived.key), AssociatedOf(identity, block), chunks);
 }
 
 void ChunkCipher::Seal(int64_t chunk, const void* plain, size_t bytes, void* out, Tag* tag) const {
   gcm_.Seal(NonceOf(static_cast<uint64_t>(chunk), chunk == chunks_ - 1), associated_, plain, bytes, out, tag);
 }
 
-bool ChunkCipher::Open(int64_t chunk, const Tag& tag, void* data, size_t bytes) const {
-  return gcm_.Open(NonceOf(static_cast<uint64_t>(chunk), chunk == chunks_ - 1), associated_, data, bytes, data, tag);
+bool ChunkCipher::Open(int64_t chunk, const Tag& tag, const void* in, size_t bytes, void* out) const {
+  return gcm_.Open(NonceOf(static_cast<uint64_t>(chunk), chunk == chunks_ - 1), associated_, in, bytes, out, tag);
 }
 
 std::string ChunkCipher::WhyNot(int64_t chunk, const Tag& tag, absl::string_view ciphertext) const {

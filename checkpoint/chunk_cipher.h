@@ -27,6 +27,7 @@ struct ContainerIdentity {
   uint32_t chunk_bytes = 0;
 };
 
+// One thread at a time.
 class ChunkCipher {
  public:
   // A fresh salt, for a container that is to be written.
@@ -34,14 +35,16 @@ class ChunkCipher {
   // DATA_LOSS when the block is of another data key. `chunks`: of the whole file.
   static absl::StatusOr<ChunkCipher> Of(const SecretKey& data_key, const EncryptionBlock& block, const ContainerIdentity& identity, int64_t chunks);
 
+  ChunkCipher ForAnotherThread() const { return {gcm_.ForAnotherThread(), associated_, chunks_}; }
+
   void Seal(int64_t chunk, const void* plain, size_t bytes, void* out, Tag* tag) const;
-  // In place. False: it is not this chunk of this container, and nothing of it is left in `data`.
-  [[nodiscard]] bool Open(int64_t chunk, const Tag& tag, void* data, size_t bytes) const;
+  // `out` may be `in`. False: it is not this chunk of this container, and nothing is left in `out`.
+  [[nodiscard]] bool Open(int64_t chunk, const Tag& tag, const void* in, size_t bytes, void* out) const;
   // Why it did not open, in words that complete "the chunk ...".
   std::string WhyNot(int64_t chunk, const Tag& tag, absl::string_view ciphertext) const;
 
  private:
-  ChunkCipher(const SecretKey& key, std::string associated, int64_t chunks) : gcm_(key), associated_(std::move(associated)), chunks_(chunks) {}
+  ChunkCipher(Gcm gcm, std::string associated, int64_t chunks) : gcm_(std::move(gcm)), associated_(std::move(associated)), chunks_(chunks) {}
 
   Gcm gcm_;
   std::string associated_;

@@ -20,7 +20,8 @@ namespace {
 constexpr char kMagic[8] = {'S', 'P', 'W', 'Y', 'C', 'K', 'P', 'T'};
 constexpr int64_t kPreambleBytes = 64;
 constexpr size_t kPreambleDigestAt = 56;
-constexpr int64_t kSpareBytes = 1 << 20;  // for MANIFEST and the directories
+constexpr int64_t kSpareBytes = 1 << 20;         // for MANIFEST and the directories
+constexpr int64_t kDirectBytesMin = 16ll << 20;  // a smaller file gains nothing from passing by the page cache
 
 int64_t RoundUp(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -126,6 +127,18 @@ absl::StatusOr<TensorEntry> DecodeEntry(Cursor* in, uint32_t chunk_bytes, bool e
   return entry;
 }
 
+// As many bytes as the chunk has from `begin` on.
+size_t ChunkBytes(const TensorEntry& entry, int64_t begin, uint32_t chunk_bytes) {
+  return static_cast<size_t>(std::min<int64_t>(chunk_bytes, entry.byte_length - begin));
+}
+
+bool IsAligned(const void* data, int64_t alignment) { return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(alignment) == 0; }
+
+// Whether the disk takes from or puts to these bytes by itself. The last chunk of most tensors is not a whole number of blocks.
+bool FitsDirect(const void* data, size_t bytes, int64_t alignment) {
+  return alignment == 1 || (IsAligned(data, alignment) && bytes % static_cast<size_t>(kAlignment) == 0);
+}
+
 bool AllZero(const char* data, size_t bytes) {
   return std::all_of(data, data + bytes, [](char c) { return c == 0; });
 }
@@ -133,6 +146,12 @@ bool AllZero(const char* data, size_t bytes) {
 }  // namespace
 
 int64_t ContainerHeader::ChunkCount() const { return tensors.empty() ? 0 : tensors.back().first_chunk + static_cast<int64_t>(tensors.back().chunks.size()); }
+
+size_t ContainerHeader::EntryOfChunk(int64_t chunk) const {
+  // The last that begins there or before: an empty one begins where the next does.
+  const auto after = std::upper_bound(tensors.begin(), tensors.end(), chunk, [](int64_t at, const TensorEntry& entry) { return at < entry.first_chunk; });
+  return static_cast<size_t>(after - tensors.begin()) - 1;
+}
 
 const TensorEntry* ContainerHeader::Find(absl::string_view name) const {
   for (const TensorEntry& entry : tensors) {
@@ -281,17 +300,17 @@ absl::StatusOr<ContainerHeader> DecodeHeaderRegion(absl::string_view region, int
 }
 
 absl::StatusOr<ContainerFile> WriteContainer(Io* io, const std::string& path, int rank, int world_size, int64_t step, const std::vector<TensorView>& tensors,
-                                             uint32_t chunk_bytes, const SecretKey* data_key) {
+                                             uint32_t chunk_bytes, const SecretKey* data_key, bool read_back) {
   std::optional<EncryptionBlock> block;
   if (data_key != nullptr) {
     ASSIGN_OR_RETURN(block, ChunkCipher::NewBlock(*data_key));
   }
   ASSIGN_OR_RETURN(ContainerHeader header, LayOut(rank, world_size, step, tensors, chunk_bytes, block));
-  std::optional<ChunkCipher> cipher;
-  std::string ciphertext;  // of one chunk
-  if (block) {
-    ASSIGN_OR_RETURN(cipher, ChunkCipher::Of(*data_key, *block, IdentityOf(header), header.ChunkCount()));
-    ciphertext.resize(chunk_bytes);
+  const Lanes lanes(header.ChunkCount(), chunk_bytes);
+  std::vector<ChunkCipher> ciphers;
+  for (int lane = 0; block && lane < lanes.count(); ++lane) {
+    ASSIGN_OR_RETURN(ChunkCipher cipher, ChunkCipher::Of(*data_key, *block, IdentityOf(header), header.ChunkCount()));
+    ciphers.push_back(std::move(cipher));
   }
   // Told before anything is written, with figures. What a quota allows only the allocation finds out.
   const auto free_bytes = io->FreeBytes(ParentOf(path));
@@ -301,21 +320,35 @@ absl::StatusOr<ContainerFile> WriteContainer(Io* io, const std::string& path, in
   }
   ASSIGN_OR_RETURN(std::unique_ptr<File> file, io->Create(path));
   RETURN_IF_ERROR(file->Allocate(header.file_bytes));  // a full disk shows here, before any byte is written
-  for (size_t i = 0; i < tensors.size(); ++i) {
+  const int64_t alignment = header.file_bytes >= kDirectBytesMin ? file->PreferDirect() : 1;
+  RETURN_IF_ERROR(lanes.Run([&](int lane, int64_t chunk) -> absl::Status {
+    const size_t i = header.EntryOfChunk(chunk);
     TensorEntry& entry = header.tensors[i];
-    const char* data = static_cast<const char*>(tensors[i].data);
-    for (size_t c = 0; c < entry.chunks.size(); ++c) {
-      const int64_t at = static_cast<int64_t>(c) * chunk_bytes;
-      const size_t bytes = static_cast<size_t>(std::min<int64_t>(chunk_bytes, entry.byte_length - at));
-      const char* stored = data + at;
-      if (cipher) {
-        cipher->Seal(entry.first_chunk + static_cast<int64_t>(c), stored, bytes, ciphertext.data(), &entry.tags[c]);
-        stored = ciphertext.data();
-      }
-      entry.chunks[c] = Xxh3Of(stored, bytes);
-      RETURN_IF_ERROR(file->WriteAt(stored, bytes, entry.byte_offset + at));
+    const auto c = static_cast<size_t>(chunk - entry.first_chunk);
+    const int64_t at = static_cast<int64_t>(c) * chunk_bytes;
+    const size_t bytes = ChunkBytes(entry, at, chunk_bytes);
+    const auto padded = static_cast<size_t>(RoundUp(static_cast<int64_t>(bytes)));
+    const char* stored = static_cast<const char*>(tensors[i].data) + at;
+    char* const buffer = lanes.buffer(lane);
+    if (block) {
+      ciphers[static_cast<size_t>(lane)].Seal(chunk, stored, bytes, buffer, &entry.tags[c]);
+      stored = buffer;
     }
-  }
+    entry.chunks[c] = Xxh3Of(stored, bytes);
+    size_t written = bytes;
+    if (!FitsDirect(stored, bytes, alignment)) {
+      if (stored != buffer) std::memcpy(buffer, stored, bytes);
+      std::memset(buffer + bytes, 0, padded - bytes);
+      stored = buffer;
+      written = padded;
+    }
+    RETURN_IF_ERROR(file->WriteAt(stored, written, entry.byte_offset + at));
+    if (!read_back) return absl::OkStatus();
+    RETURN_IF_ERROR(file->ReadAt(buffer, padded, entry.byte_offset + at));
+    if (Xxh3Of(buffer, bytes) == entry.chunks[c] && AllZero(buffer + bytes, padded - bytes)) return absl::OkStatus();
+    return absl::DataLossError(
+        absl::StrCat(path, ": tensor \"", Printable(entry.name), "\", bytes from ", at, ": the disk gives back something else than was written"));
+  }));
   // The header comes last: a file that was cut short has no magic.
   const std::string region = EncodeHeaderRegion(header);
   RETURN_IF_ERROR(file->WriteAt(region.data(), region.size(), 0));
@@ -345,6 +378,7 @@ absl::StatusOr<ContainerReader> ContainerReader::Open(Io* io, const std::string&
   if (expected != nullptr && expected->header_sha256 != reader.identity_.header_sha256) {
     return absl::DataLossError(absl::StrCat(path, ": its header is not the one the manifest names"));
   }
+  if (reader.identity_.bytes >= kDirectBytesMin) reader.alignment_ = reader.file_->PreferDirect();
   if (data_key == nullptr) return reader;
   if (!reader.header_.encryption) return absl::DataLossError(absl::StrCat(path, ": it is not encrypted, and there is a key"));
   auto cipher = ChunkCipher::Of(*data_key, *reader.header_.encryption, IdentityOf(reader.header_), reader.header_.ChunkCount());
@@ -353,47 +387,66 @@ absl::StatusOr<ContainerReader> ContainerReader::Open(Io* io, const std::string&
   return reader;
 }
 
-absl::Status ContainerReader::CheckChunk(const TensorEntry& entry, size_t chunk, char* data, size_t bytes) const {
+absl::Status ContainerReader::CheckChunk(const ChunkCipher* cipher, const TensorEntry& entry, size_t chunk, char* data, size_t bytes, char* out) const {
   const int64_t begin = static_cast<int64_t>(chunk) * header_.chunk_bytes;
   auto bad = [&](absl::string_view what) {
     return absl::DataLossError(absl::StrCat(path_, ": tensor \"", Printable(entry.name), "\", bytes from ", begin, ": ", what));
   };
   if (Xxh3Of(data, bytes) != entry.chunks[chunk]) return bad("the digest does not match");
+  if (cipher == nullptr) {
+    if (out != data) std::memcpy(out, data, bytes);
+    return absl::OkStatus();
+  }
   const int64_t number = entry.first_chunk + static_cast<int64_t>(chunk);
-  if (!cipher_ || cipher_->Open(number, entry.tags[chunk], data, bytes)) return absl::OkStatus();
-  std::string ciphertext(bytes, '\0');  // once more: what was in `data` is gone
+  if (cipher->Open(number, entry.tags[chunk], data, bytes, out)) return absl::OkStatus();
+  std::string ciphertext(bytes, '\0');  // once more: what was in `data` may be gone
   RETURN_IF_ERROR(file_->ReadAt(ciphertext.data(), bytes, entry.byte_offset + begin));
-  return bad(absl::StrCat("chunk ", number, " of the container ", cipher_->WhyNot(number, entry.tags[chunk], ciphertext)));
+  return bad(absl::StrCat("chunk ", number, " of the container ", cipher->WhyNot(number, entry.tags[chunk], ciphertext)));
 }
 
-absl::Status ContainerReader::ReadTensor(const TensorEntry& entry, void* out) const {
+std::vector<ChunkCipher> ContainerReader::CiphersFor(const Lanes& lanes) const {
+  std::vector<ChunkCipher> ciphers;
+  for (int lane = 0; cipher_ && lane < lanes.count(); ++lane) ciphers.push_back(cipher_->ForAnotherThread());
+  return ciphers;
+}
+
+absl::Status ContainerReader::ReadTensors(const std::vector<Wanted>& wanted) const {
   if (header_.encryption && !cipher_) return absl::UnauthenticatedError(absl::StrCat(path_, " is encrypted, and no key is given"));
-  char* at = static_cast<char*>(out);
-  for (size_t c = 0; c < entry.chunks.size(); ++c) {
+  if (wanted.empty()) return absl::OkStatus();
+  std::vector<int64_t> ends;  // of the pieces of each
+  for (const Wanted& one : wanted) ends.push_back((ends.empty() ? 0 : ends.back()) + static_cast<int64_t>(one.entry->chunks.size()));
+  const Lanes lanes(ends.back(), header_.chunk_bytes);
+  const std::vector<ChunkCipher> ciphers = CiphersFor(lanes);
+  return lanes.Run([&](int lane, int64_t piece) -> absl::Status {
+    const auto i = static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), piece) - ends.begin());
+    const TensorEntry& entry = *wanted[i].entry;
+    const auto c = static_cast<size_t>(piece - (ends[i] - static_cast<int64_t>(entry.chunks.size())));
     const int64_t begin = static_cast<int64_t>(c) * header_.chunk_bytes;
-    const size_t bytes = static_cast<size_t>(std::min<int64_t>(header_.chunk_bytes, entry.byte_length - begin));
-    RETURN_IF_ERROR(file_->ReadAt(at + begin, bytes, entry.byte_offset + begin));
-    RETURN_IF_ERROR(CheckChunk(entry, c, at + begin, bytes));
-  }
-  return absl::OkStatus();
+    const size_t bytes = ChunkBytes(entry, begin, header_.chunk_bytes);
+    char* const out = static_cast<char*>(wanted[i].out) + begin;
+    const bool straight = FitsDirect(out, bytes, alignment_);
+    char* const at = straight ? out : lanes.buffer(lane);
+    RETURN_IF_ERROR(file_->ReadAt(at, straight ? bytes : static_cast<size_t>(RoundUp(static_cast<int64_t>(bytes))), entry.byte_offset + begin));
+    return CheckChunk(cipher_ ? &ciphers[static_cast<size_t>(lane)] : nullptr, entry, c, at, bytes, out);
+  });
 }
 
 absl::Status ContainerReader::VerifyAll() const {
-  std::string buffer(header_.chunk_bytes, '\0');
-  for (const TensorEntry& entry : header_.tensors) {
-    for (size_t c = 0; c < entry.chunks.size(); ++c) {
-      const int64_t begin = static_cast<int64_t>(c) * header_.chunk_bytes;
-      const size_t bytes = static_cast<size_t>(std::min<int64_t>(header_.chunk_bytes, entry.byte_length - begin));
-      // The last chunk brings its padding along: chunk_bytes is a multiple of the alignment, so both fit.
-      const size_t padded = static_cast<size_t>(RoundUp(static_cast<int64_t>(bytes)));
-      RETURN_IF_ERROR(file_->ReadAt(buffer.data(), padded, entry.byte_offset + begin));
-      RETURN_IF_ERROR(CheckChunk(entry, c, buffer.data(), bytes));
-      if (!AllZero(buffer.data() + bytes, padded - bytes)) {
-        return absl::DataLossError(absl::StrCat(path_, ": the padding after tensor \"", Printable(entry.name), "\" is not zero"));
-      }
-    }
-  }
-  return absl::OkStatus();
+  const Lanes lanes(header_.ChunkCount(), header_.chunk_bytes);
+  const std::vector<ChunkCipher> ciphers = CiphersFor(lanes);
+  return lanes.Run([&](int lane, int64_t chunk) -> absl::Status {
+    const TensorEntry& entry = header_.tensors[header_.EntryOfChunk(chunk)];
+    const auto c = static_cast<size_t>(chunk - entry.first_chunk);
+    const int64_t begin = static_cast<int64_t>(c) * header_.chunk_bytes;
+    const size_t bytes = ChunkBytes(entry, begin, header_.chunk_bytes);
+    // The last chunk brings its padding along: chunk_bytes is a multiple of the alignment, so both fit.
+    const auto padded = static_cast<size_t>(RoundUp(static_cast<int64_t>(bytes)));
+    char* const buffer = lanes.buffer(lane);
+    RETURN_IF_ERROR(file_->ReadAt(buffer, padded, entry.byte_offset + begin));
+    RETURN_IF_ERROR(CheckChunk(cipher_ ? &ciphers[static_cast<size_t>(lane)] : nullptr, entry, c, buffer, bytes, buffer));
+    if (AllZero(buffer + bytes, padded - bytes)) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat(path_, ": the padding after tensor \"", Printable(entry.name), "\" is not zero"));
+  });
 }
 
 }  // namespace spillway::checkpoint

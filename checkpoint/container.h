@@ -13,6 +13,7 @@
 #include "checkpoint/chunk_cipher.h"
 #include "checkpoint/digest.h"
 #include "checkpoint/io.h"
+#include "checkpoint/lanes.h"
 #include "checkpoint/tensor.h"
 
 namespace spillway::checkpoint {
@@ -46,6 +47,7 @@ struct ContainerHeader {
   std::optional<EncryptionBlock> encryption;
 
   int64_t ChunkCount() const;
+  size_t EntryOfChunk(int64_t chunk) const;               // place in `tensors`; 0 <= chunk < ChunkCount()
   const TensorEntry* Find(absl::string_view name) const;  // nullptr when absent
 };
 
@@ -62,9 +64,10 @@ struct ContainerFile {
   std::string header_sha256;  // hex, over the header region; through the chunk digests it speaks for the whole file
 };
 
-// Writes and fdatasyncs, encrypted when there is a data key. On an error the file may exist in part.
+// Writes and fdatasyncs, encrypted when there is a data key. With `read_back` every chunk is read again once it is written, past the page cache
+// where the file system can: DATA_LOSS when it is not what was written. On an error the file may exist in part.
 absl::StatusOr<ContainerFile> WriteContainer(Io* io, const std::string& path, int rank, int world_size, int64_t step, const std::vector<TensorView>& tensors,
-                                             uint32_t chunk_bytes = kChunkBytesDefault, const SecretKey* data_key = nullptr);
+                                             uint32_t chunk_bytes = kChunkBytesDefault, const SecretKey* data_key = nullptr, bool read_back = false);
 
 class ContainerReader {
  public:
@@ -75,21 +78,29 @@ class ContainerReader {
   // What Open found: with `expected` given, the same.
   const ContainerFile& identity() const { return identity_; }
   // Reads one tensor's bytes into `out` (entry.byte_length bytes), checking every chunk. UNAUTHENTICATED: encrypted, and opened without a key.
-  absl::Status ReadTensor(const TensorEntry& entry, void* out) const;
+  absl::Status ReadTensor(const TensorEntry& entry, void* out) const { return ReadTensors({{&entry, out}}); }
+  struct Wanted {
+    const TensorEntry* entry = nullptr;  // of header()
+    void* out = nullptr;
+  };
+  // The same for many at a time: straight to where they belong, where they are aligned as the disk needs it.
+  absl::Status ReadTensors(const std::vector<Wanted>& wanted) const;
   // Checks every byte of the file: all chunks and the zero padding between segments. With a key every chunk is authenticated too; without
   // one the digests still tell every accident.
   absl::Status VerifyAll() const;
 
  private:
   ContainerReader() = default;
-  // Of one chunk as it was read: the digest, and with a key what it stands for, in place.
-  absl::Status CheckChunk(const TensorEntry& entry, size_t chunk, char* data, size_t bytes) const;
+  // Of one chunk as it was read: the digest, and with a cipher what it stands for, in `out`, which may be `data`.
+  absl::Status CheckChunk(const ChunkCipher* cipher, const TensorEntry& entry, size_t chunk, char* data, size_t bytes, char* out) const;
+  std::vector<ChunkCipher> CiphersFor(const Lanes& lanes) const;  // none without a key
 
   std::string path_;
   std::unique_ptr<File> file_;
   ContainerHeader header_;
   ContainerFile identity_;
   std::optional<ChunkCipher> cipher_;
+  int64_t alignment_ = 1;  // of memory that the disk can read into
 };
 
 }  // namespace spillway::checkpoint

@@ -70,6 +70,8 @@ class Gcm {
   Gcm(Gcm&& other) noexcept;
   Gcm& operator=(Gcm&& other) noexcept;
 
+  Gcm ForAnotherThread() const { return Gcm(key_); }
+
   // `out` has room for `bytes`, at most 1 GiB, and may be `in`.
   void Seal(const Nonce& nonce, absl::string_view associated, const void* in, size_t bytes, void* out, Tag* tag) const;
   // False: not what was sealed under this key, nonce and associated data; then `out` is wiped.

@@ -20,12 +20,18 @@ namespace {
 class RealFile final : public File {
  public:
   RealFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
-  ~RealFile() override { ::close(fd_); }  // nothing is lost: whoever needs the bytes has called Sync
+  ~RealFile() override {  // nothing is lost: whoever needs the bytes has called Sync
+    if (direct_fd_ >= 0) ::close(direct_fd_);
+    ::close(fd_);
+  }
 
   absl::Status WriteAt(const void* data, size_t bytes, int64_t offset) override {
     const char* at = static_cast<const char*>(data);
     while (bytes > 0) {
-      const ssize_t n = ::pwrite(fd_, at, bytes, offset);
+      ssize_t n = -1;
+      const bool direct = FitsDirect(at, bytes, offset);
+      if (direct) n = ::pwrite(direct_fd_, at, bytes, offset);
+      if (!direct || (n < 0 && errno == EINVAL)) n = ::pwrite(fd_, at, bytes, offset);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return ErrnoStatus(errno, absl::StrCat("write ", path_));
       at += n;
@@ -38,7 +44,10 @@ class RealFile final : public File {
   absl::Status ReadAt(void* data, size_t bytes, int64_t offset) override {
     char* at = static_cast<char*>(data);
     while (bytes > 0) {
-      const ssize_t n = ::pread(fd_, at, bytes, offset);
+      ssize_t n = -1;
+      const bool direct = FitsDirect(at, bytes, offset);
+      if (direct) n = ::pread(direct_fd_, at, bytes, offset);
+      if (!direct || (n < 0 && errno == EINVAL)) n = ::pread(fd_, at, bytes, offset);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return ErrnoStatus(errno, absl::StrCat("read ", path_));
       if (n == 0) return absl::OutOfRangeError(absl::StrCat(path_, " ends at byte ", offset, ", ", bytes, " bytes short"));
@@ -58,6 +67,16 @@ class RealFile final : public File {
       return ErrnoStatus(errno, absl::StrCat("allocate ", bytes, " bytes for ", path_));
     }
     return absl::OkStatus();
+  }
+
+  int64_t PreferDirect() override {
+    if (direct_fd_ >= 0) return direct_alignment_;
+    direct_alignment_ = DirectAlignment();
+    if (direct_alignment_ == 1) return 1;
+    // The same file, wherever it has been moved to since.
+    const int flags = ::fcntl(fd_, F_GETFL);
+    direct_fd_ = ::open(absl::StrCat("/proc/self/fd/", fd_).c_str(), (flags & O_ACCMODE) | O_DIRECT | O_CLOEXEC);
+    return direct_fd_ >= 0 ? direct_alignment_ : 1;
   }
 
   absl::Status Sync() override {
@@ -84,7 +103,24 @@ class RealFile final : public File {
   }
 
  private:
+  // What memory must be aligned to; 1 when this file cannot be written past the page cache in blocks of 4096.
+  int64_t DirectAlignment() const {
+#ifdef STATX_DIOALIGN
+    struct statx st;
+    if (::statx(fd_, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) == 0 && (st.stx_mask & STATX_DIOALIGN) != 0) {
+      return st.stx_dio_offset_align == 0 || st.stx_dio_offset_align > kBlock || st.stx_dio_mem_align > kBlock ? 1 : st.stx_dio_mem_align;
+    }
+#endif
+    return kBlock;  // a kernel that does not tell: enough for every file system, and EINVAL says if not
+  }
+  bool FitsDirect(const void* data, size_t bytes, int64_t offset) const {
+    return direct_fd_ >= 0 && reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(direct_alignment_) == 0 && bytes % kBlock == 0 && offset % kBlock == 0;
+  }
+
+  static constexpr int64_t kBlock = 4096;
   const int fd_;
+  int direct_fd_ = -1;  // the same file with O_DIRECT
+  int64_t direct_alignment_ = 1;
   const std::string path_;
 };
 

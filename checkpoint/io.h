@@ -1,5 +1,5 @@
 // The seam between this library and the file system: every call that can fail on a disk passes here, so that a test can make any of
-// them fail, or end the process, in its place. Errors carry the path; a full disk is RESOURCE_EXHAUSTED.
+// them fail, or end the process, in its place. A file is read and written by several threads at a time. Errors carry the path; a full disk is RESOURCE_EXHAUSTED.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,10 @@ class File {
   virtual absl::Status WriteAt(const void* data, size_t bytes, int64_t offset) = 0;  // all bytes or an error
   virtual absl::Status ReadAt(void* data, size_t bytes, int64_t offset) = 0;         // all bytes; OUT_OF_RANGE past the end
   virtual absl::Status Allocate(int64_t bytes) = 0;                                  // sets the size, reserving the space where the file system can
-  virtual absl::Status Sync() = 0;                                                   // fdatasync
+  // From now on what is aligned passes by the page cache, straight between memory and disk, where the file system can: then the alignment
+  // of memory that this takes (offsets and sizes: 4096), otherwise 1. Everything else goes on as before.
+  virtual int64_t PreferDirect() { return 1; }
+  virtual absl::Status Sync() = 0;  // fdatasync
   virtual absl::StatusOr<int64_t> Bytes() = 0;
 };
 

@@ -218,7 +218,7 @@ std::vector<StoredTensor> Reader::Tensors() const {
   return tensors;
 }
 
-absl::Status Reader::Read(const TensorTarget& target) const {
+absl::StatusOr<Reader::Plan> Reader::PlanOf(const TensorTarget& target) const {
   Slice wanted;
   RETURN_IF_ERROR(CheckTensor(target.name, target.dtype, target.shape, target.slice, target.bytes, &wanted));
   auto misfit = [&](absl::string_view what) { return absl::FailedPreconditionError(absl::StrCat("tensor \"", Printable(target.name), "\" ", what)); };
@@ -229,33 +229,54 @@ absl::Status Reader::Read(const TensorTarget& target) const {
     const std::string nearest = NearestName(target.name, names);
     return misfit(absl::StrCat("is not in the checkpoint", nearest.empty() ? "" : "; nearest: ", nearest));
   }
-  const int64_t element_bytes = DTypeBytes(target.dtype);
   const int64_t wanted_elements = *ElementsOf(wanted.extent);
   int64_t filled = 0;
+  Plan plan{.wanted = wanted};
   std::vector<const Slice*> used;  // a replicated part is in several containers: read once
   for (const Source& source : found->second) {
     const TensorEntry& entry = EntryOf(source);
-    const ContainerReader& container = containers_[source.container];
     if (entry.dtype != target.dtype || entry.slice.global != wanted.global) {
       return misfit(absl::StrCat("is ", DTypeName(entry.dtype), ShapeText(entry.slice.global), " in the checkpoint, wanted ", DTypeName(target.dtype),
                                  ShapeText(wanted.global)));
     }
     if (std::any_of(used.begin(), used.end(), [&](const Slice* slice) { return *slice == entry.slice; })) continue;
     used.push_back(&entry.slice);
-    if (entry.slice == wanted) return container.ReadTensor(entry, target.data);
-    if (OverlapElements(entry.slice, wanted) == 0) continue;
-    std::string part(static_cast<size_t>(entry.byte_length), '\0');
-    RETURN_IF_ERROR(container.ReadTensor(entry, part.data()));
-    filled += CopyOverlap(entry.slice, part.data(), wanted, target.data, element_bytes);
+    if (entry.slice == wanted) return Plan{{source}, true, wanted};
+    const int64_t shared = OverlapElements(entry.slice, wanted);
+    if (shared == 0) continue;
+    plan.parts.push_back(source);
+    filled += shared;
   }
   // Parts that overlap without being equal would count twice and are as wrong as a hole.
   if (filled != wanted_elements) return misfit(absl::StrCat("has ", filled, " of the ", wanted_elements, " elements wanted in the checkpoint's slices"));
+  return plan;
+}
+
+absl::Status Reader::Read(const std::vector<TensorTarget>& targets) const {
+  // What does not fit is told before anything is read.
+  std::vector<Plan> plans;
+  std::vector<std::vector<ContainerReader::Wanted>> whole(containers_.size());
+  for (const TensorTarget& target : targets) {
+    ASSIGN_OR_RETURN(Plan plan, PlanOf(target));
+    if (plan.whole) whole[plan.parts[0].container].push_back({&EntryOf(plan.parts[0]), target.data});
+    plans.push_back(std::move(plan));
+  }
+  for (size_t i = 0; i < containers_.size(); ++i) RETURN_IF_ERROR(containers_[i].ReadTensors(whole[i]));
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (plans[i].whole) continue;
+    for (const Source& source : plans[i].parts) {
+      const TensorEntry& entry = EntryOf(source);
+      std::string part(static_cast<size_t>(entry.byte_length), '\0');
+      RETURN_IF_ERROR(containers_[source.container].ReadTensor(entry, part.data()));
+      CopyOverlap(entry.slice, part.data(), plans[i].wanted, targets[i].data, DTypeBytes(targets[i].dtype));
+    }
+  }
   return absl::OkStatus();
 }
 
 absl::StatusOr<Manifest> Restore(const std::string& path, const std::vector<TensorTarget>& targets, Io* io, const SecretKey* key) {
   ASSIGN_OR_RETURN(const Reader reader, Reader::Open(path, io, key));
-  for (const TensorTarget& target : targets) RETURN_IF_ERROR(reader.Read(target));
+  RETURN_IF_ERROR(reader.Read(targets));
   return reader.manifest();
 }
 

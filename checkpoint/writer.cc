@@ -169,13 +169,11 @@ absl::StatusOr<ManifestFile> Writer::WriteOwnContainer(const std::string& stage,
   Io* io = options_.io;
   ManifestFile file{.name = RankFileName(options_.rank)};
   const std::string path = JoinPath(stage, file.name);
-  ASSIGN_OR_RETURN(const ContainerFile written, WriteContainer(io, path, options_.rank, options_.world_size, step, tensors, options_.chunk_bytes, data_key()));
+  ASSIGN_OR_RETURN(const ContainerFile written,
+                   WriteContainer(io, path, options_.rank, options_.world_size, step, tensors, options_.chunk_bytes, data_key(), options_.read_back));
   file.bytes = written.bytes;
   file.header_sha256 = written.header_sha256;
-  if (options_.read_back) {
-    ASSIGN_OR_RETURN(const ContainerReader reader, ContainerReader::Open(io, path, &written, data_key()));
-    RETURN_IF_ERROR(reader.VerifyAll());
-  }
+  if (options_.read_back) RETURN_IF_ERROR(ContainerReader::Open(io, path, &written, data_key()).status());  // the header; the chunks were
   return file;
 }
 

@@ -35,6 +35,7 @@ class FaultFile final : public File {
     RETURN_IF_ERROR(io_->Before(FaultIo::Kind::kTakesSpace));
     return file_->Allocate(bytes);
   }
+  int64_t PreferDirect() override { return file_->PreferDirect(); }
   absl::Status Sync() override {
     RETURN_IF_ERROR(io_->Before(FaultIo::Kind::kOther));
     io_->safe_content_.erase(path_);
@@ -52,6 +53,7 @@ class FaultFile final : public File {
 };
 
 absl::Status FaultIo::Before(Kind kind, const std::function<void()>& half) {
+  MutexLock lock(&mutex_);
   ++calls_;
   if (power_is_back_ || at_ == 0 || calls_ < at_) return absl::OkStatus();
   switch (fault_) {

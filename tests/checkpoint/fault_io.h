@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/rng.h"
 #include "checkpoint/io.h"
 
@@ -67,6 +68,7 @@ class FaultIo final : public Io {
   const Fault fault_;
   const int64_t at_;
   const absl::Status error_;
+  Mutex mutex_;  // of Before: files are read and written by several threads
   int64_t calls_ = 0;
   bool power_is_back_ = false;
   std::string graveyard_;
