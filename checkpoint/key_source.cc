@@ -14,6 +14,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
@@ -56,6 +58,14 @@ int HexValue(char c) {
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
 }
+
+// Such a text in place of a path, a number or a command is a key that has come to the wrong place: it must not get into a message.
+bool IsKey(absl::string_view text) {
+  text = absl::StripAsciiWhitespace(text);
+  return text.size() == kDigits && absl::c_all_of(text, [](char c) { return HexValue(c) >= 0; });
+}
+
+absl::Status KeyItself(absl::string_view where) { return Refused(absl::StrCat("the key itself stands where ", where, " is to stand")); }
 
 absl::StatusOr<SecretKey> Parse(const KeyText& text, absl::string_view source) {
   size_t size = text.size;
@@ -121,6 +131,7 @@ absl::Status Reap(pid_t pid, int64_t deadline_ms, const std::string& source) {
 }  // namespace
 
 absl::StatusOr<SecretKey> KeyFromFile(const std::string& path) {
+  if (IsKey(path)) return KeyItself("the path of its file");
   const std::string source = Printable(path);
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return RefusedFor(absl::StrCat(source, " cannot be opened"), errno);
@@ -148,6 +159,7 @@ absl::StatusOr<SecretKey> KeyFromDescriptor(int fd) {
 
 absl::StatusOr<SecretKey> KeyFromCommand(const std::vector<std::string>& argv, int64_t wait_ms) {
   if (argv.empty() || argv[0].empty()) return Refused("the command has no words");
+  if (IsKey(argv[0])) return KeyItself("the command that prints it");
   const std::string source = absl::StrCat("what ", Printable(argv[0]), " prints");
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return RefusedFor("no pipe for the command", errno);
@@ -206,9 +218,11 @@ absl::StatusOr<std::optional<SecretKey>> KeyFrom(const std::function<const char*
   if (chosen == kKeyFileVariable) return KeyFromFile(value);
   if (chosen == kKeyFdVariable) {
     int fd = -1;
+    if (IsKey(value)) return KeyItself("the number of a descriptor");
     if (!absl::SimpleAtoi(value, &fd) || fd < 0) return Refused(absl::StrCat(chosen, "=\"", Printable(value), "\" is not the number of a descriptor"));
     return KeyFromDescriptor(fd);
   }
+  if (IsKey(value)) return KeyItself("the command that prints it");
   const auto json = nlohmann::json::parse(value, nullptr, /*allow_exceptions=*/false);
   std::vector<std::string> argv;
   bool words = json.is_array() && !json.empty();

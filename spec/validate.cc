@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -78,6 +79,23 @@ bool IsCheckpointKeySource(absl::string_view name) {
   return name == "SPILLWAY_CHECKPOINT_KEY_FILE" || name == "SPILLWAY_CHECKPOINT_KEY_FD" || name == "SPILLWAY_CHECKPOINT_KEY_COMMAND";
 }
 
+// The job is kept and shown with what it is given, so a key must not be in it.
+bool IsCheckpointKey(absl::string_view text) {
+  text = absl::StripAsciiWhitespace(text);
+  return text.size() == 64 && absl::c_all_of(text, [](char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); });
+}
+
+void CheckCheckpointKeySource(const v1::JobSpec& spec, const std::string& path, const std::string& name, Checks* checks) {
+  const std::string& value = spec.env().at(name);
+  if (IsCheckpointKey(value)) {
+    return checks->Add(path, "is the key itself, which would be kept with the job: put it into a file of mode 0600 and name that");
+  }
+  if (name == "SPILLWAY_CHECKPOINT_KEY_FILE" && spec.workdir().empty() && !value.empty() && value[0] != '/') {
+    checks->Add(path, absl::StrCat("`", Printable(value, 60),
+                                   "` is relative, but without `workdir` the job starts in an empty folder of its own: set workdir or write the whole path"));
+  }
+}
+
 void CheckEnv(const v1::JobSpec& spec, Checks* checks) {
   if (spec.env().size() > kEnvCountMax) {
     return checks->Add("env", absl::StrCat("has ", spec.env().size(), " entries; the most is ", kEnvCountMax));
@@ -98,6 +116,7 @@ void CheckEnv(const v1::JobSpec& spec, Checks* checks) {
     for (const char c : name) good = good && (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_');
     if (!good) checks->Add(path, absl::StrCat("`", Printable(name, 60), "` is not a name for a variable: [A-Za-z_][A-Za-z0-9_]*"));
     if (absl::StartsWith(name, "SPILLWAY_") && !IsCheckpointKeySource(name)) checks->Add(path, "names beginning with SPILLWAY_ are set by the scheduler");
+    if (IsCheckpointKeySource(name)) CheckCheckpointKeySource(spec, path, name, checks);
     if (HasNul(spec.env().at(name))) checks->Add(path, "holds a NUL byte");
     CheckExecString(path, name.size() + 1 + spec.env().at(name).size(), checks);
   }

@@ -116,5 +116,19 @@ TEST_F(KeySourceTest, OneVariableSaysWhere) {
   }
 }
 
+// A key put where its place is to stand ends in no message, and so in no log.
+TEST_F(KeySourceTest, TheKeyInsteadOfItsPlaceIsNotRepeated) {
+  const absl::Status told[] = {From({{kKeyFileVariable, kHex}}).status(),
+                               From({{kKeyFdVariable, kHex + "\n"}}).status(),
+                               From({{kKeyCommandVariable, kHex}}).status(),
+                               From({{kKeyCommandVariable, "[\"" + kHex + "\"]"}}).status(),
+                               KeyFromFile(kHex).status(),
+                               KeyFromCommand({kHex}).status()};
+  for (const absl::Status& status : told) {
+    EXPECT_THAT(status, Refused("the key itself stands where"));
+    EXPECT_THAT(std::string(status.message()), Not(HasSubstr(kHex.substr(0, 16))));
+  }
+}
+
 }  // namespace
 }  // namespace spillway::checkpoint

@@ -106,10 +106,23 @@ TEST(Validate, Env) {
   EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["SPILLWAY_JOB_ID"] = "1"; }),
               ElementsAre("env.SPILLWAY_JOB_ID: names beginning with SPILLWAY_ are set by the scheduler"));
   for (const char* name : {checkpoint::kKeyFileVariable, checkpoint::kKeyFdVariable, checkpoint::kKeyCommandVariable}) {
-    EXPECT_THAT(After([&](auto& s) { (*s.mutable_env())[name] = "1"; }), IsEmpty());
+    EXPECT_THAT(After([&](auto& s) { (*s.mutable_env())[name] = "/1"; }), IsEmpty());
   }
   EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["SPILLWAY_CHECKPOINT_KEY"] = "1"; }),
               ElementsAre("env.SPILLWAY_CHECKPOINT_KEY: names beginning with SPILLWAY_ are set by the scheduler"));
+  // What a job is given is kept and shown: a key that stands there is refused without being repeated, and never kept.
+  for (const char* name : {checkpoint::kKeyFileVariable, checkpoint::kKeyFdVariable, checkpoint::kKeyCommandVariable}) {
+    EXPECT_THAT(After([&](auto& s) { (*s.mutable_env())[name] = std::string(32, 'a') + std::string(32, '7'); }),
+                ElementsAre(absl::StrCat("env.", name, ": is the key itself, which would be kept with the job: put it into a file of mode 0600 and name that")));
+  }
+  EXPECT_THAT(After([](auto& s) { (*s.mutable_env())[checkpoint::kKeyFileVariable] = "training.key"; }),
+              ElementsAre("env.SPILLWAY_CHECKPOINT_KEY_FILE: `training.key` is relative, but without `workdir` the job starts in an empty folder of its own: set "
+                          "workdir or write the whole path"));
+  EXPECT_THAT(After([](auto& s) {
+                (*s.mutable_env())[checkpoint::kKeyFileVariable] = "training.key";
+                s.set_workdir("/work");
+              }),
+              IsEmpty());
   EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["1A"] = "1"; }), ElementsAre("env.1A: `1A` is not a name for a variable: [A-Za-z_][A-Za-z0-9_]*"));
   EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["A=B"] = "1"; }), ElementsAre("env.A=B: `A=B` is not a name for a variable: [A-Za-z_][A-Za-z0-9_]*"));
   EXPECT_THAT(After([](auto& s) { (*s.mutable_env())["A"] = std::string("\0", 1); }), ElementsAre("env.A: holds a NUL byte"));
