@@ -94,12 +94,15 @@ void KeepDeadlines(Plan* plan) {
 
 int64_t NextDeadlineStepMs(const State& state, int64_t now_ms) {
   int64_t next_ms = std::numeric_limits<int64_t>::max();
+  std::map<int64_t, int64_t> boot_ms_of;  // by shape
   const auto consider = [&](int64_t at_ms) {
     if (at_ms > now_ms) next_ms = std::min(next_ms, at_ms);
   };
   for (auto at = state.index.deadlines.upper_bound({now_ms, std::numeric_limits<JobId>::max()}); at != state.index.deadlines.end(); ++at) {
     const LiveJob& live = state.jobs.at(at->second);
-    const int64_t boot_ms = BootMs(state, ShapeOf(state, live.job));
+    const auto [boot, is_new] = boot_ms_of.insert({live.job.shape_id, 0});
+    if (is_new) boot->second = BootMs(state, ShapeOf(state, live.job));
+    const int64_t boot_ms = boot->second;
     if (Unstarted(live.job) > 0) consider(SlackOf(live.job, nullptr, boot_ms, now_ms).last_safe_ms);
     for (const auto& [index, task] : live.tasks) {
       if (!task.attempt || CanBeTaken(task.attempt->market)) consider(SlackOf(live.job, &task, boot_ms, now_ms).last_safe_ms);

@@ -1,6 +1,7 @@
 #include "scheduler/core/policy/slack.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "base/units.h"
@@ -50,19 +51,19 @@ int64_t Slack::SpareMs(const Job& job, int64_t now_ms) const {
   return ends_ms > job.deadline_ms ? job.deadline_ms - ends_ms : std::max<int64_t>(last_safe_ms - now_ms, 0);
 }
 
+// Pools of one provider boot alike, and what is cheap is tried more often: all that a provider ever booted counts.
 int64_t BootMs(const State& state, const Shape& shape) {
-  bool offered = false;
+  std::set<std::string> providers;
+  for (const auto& [key, offer] : state.offers) {
+    if (!offer.withdrawn && !CanBeTaken(offer.market) && Misfits(shape, offer) == 0) providers.insert(offer.provider);
+  }
+  if (providers.empty()) return 0;
   int64_t boots = 0, boot_ms = 0;
   for (const auto& [key, offer] : state.offers) {
-    if (offer.withdrawn || CanBeTaken(offer.market) || Misfits(shape, offer) != 0) continue;
-    offered = true;
-    // A pool of the same provider boots alike, and is tried more often.
-    for (auto kin = state.offers.lower_bound({offer.provider, ""}); kin != state.offers.end() && kin->first.first == offer.provider; ++kin) {
-      boots += kin->second.boots;
-      boot_ms += kin->second.boot_ms;
-    }
+    if (!providers.contains(offer.provider)) continue;
+    boots += offer.boots;
+    boot_ms += offer.boot_ms;
   }
-  if (!offered) return 0;
   return boots == 0 ? kUnseenBootMs : boot_ms / boots;
 }
 
