@@ -84,6 +84,29 @@ Stance StanceOf(Plan* plan, const Job& job, const Task* task) {
   return outlets.spot ? Stance::kPatient : Stance::kFree;
 }
 
+void ForEachUrgent(Plan* plan, const std::function<bool(const QueuedTask&)>& serve) {
+  const auto passed = plan->state.index.deadlines.upper_bound({plan->now_ms, std::numeric_limits<JobId>::max()});
+  for (auto at = passed; at != plan->state.index.deadlines.end() && plan->candidates_left > 0; ++at) {
+    const LiveJob& live = plan->state.jobs.at(at->second);
+    const Job& job = live.job;
+    --plan->candidates_left;
+    if (job.counts.queued == 0) continue;
+    const Shape& shape = ShapeOf(plan->state, job);
+    for (const auto& [index, task] : live.tasks) {
+      if (task.state != TaskState::kQueued || task.seal_owed != 0 || task.not_before_ms > plan->now_ms) continue;
+      --plan->candidates_left;
+      if (StanceOf(plan, job, &task) == Stance::kUrgent) serve({task.id, &job, &task, &shape});
+    }
+    if (HoldOf(job) != HoldReason::kUnspecified || job.next_index >= job.task_count || StanceOf(plan, job, nullptr) != Stance::kUrgent) continue;
+    TaskIndex next = job.next_index;
+    while (next < job.task_count && plan->candidates_left > 0) {
+      --plan->candidates_left;
+      if (!serve({{job.id, next}, &job, nullptr, &shape})) break;
+      next = NotSkippedFrom(job, next + 1);
+    }
+  }
+}
+
 void KeepDeadlines(Plan* plan) {
   for (const auto& [deadline_ms, id] : plan->state.index.deadlines) {
     const LiveJob& live = plan->state.jobs.at(id);

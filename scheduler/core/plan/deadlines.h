@@ -2,8 +2,11 @@
 // rather than pay for one that stays; at the last safe moment it goes where nothing is taken away, from wherever it runs.
 #pragma once
 
+#include <functional>
+
 #include "scheduler/core/plan/plan.h"
 #include "scheduler/core/policy/slack.h"
+#include "scheduler/core/queue/queue.h"
 
 namespace spillway::core {
 
@@ -13,6 +16,10 @@ enum class Stance {
   kUrgent,   // none: nowhere where it can be taken away, as long as there is anything else
 };
 Stance StanceOf(Plan* plan, const Job& job, const Task* task);
+
+// Every task that waits and is urgent, of the earliest deadline first; tasks that never began follow each other until `serve` says that it could do nothing
+// for one. Looks at no job without a deadline.
+void ForEachUrgent(Plan* plan, const std::function<bool(const QueuedTask&)>& serve);
 
 // The earliest time at which the stance of a waiting task changes, or a running one must move; INT64_MAX when none does.
 int64_t NextDeadlineStepMs(const State& state, int64_t now_ms);

@@ -19,10 +19,20 @@ struct Fitting {
 
 class Placer {
  public:
-  Placer(Plan* plan, bool urgent_anywhere) : plan_(plan), urgent_anywhere_(urgent_anywhere) {
+  explicit Placer(Plan* plan) : plan_(plan) {
     for (const auto& [id, node] : plan->state.nodes) {
       if (MayPlaceOn(*plan, node)) open_.push_back(&node);
     }
+  }
+
+  // What has no time for machines that can be taken away, and was left without others, may go to any.
+  void PlaceUrgentAnywhere() {
+    ForEachUrgent(plan_, [this](const QueuedTask& task) {
+      if (plan_->placed.contains(task.id)) return true;
+      if (plan_->served.contains(task.id)) return false;  // those behind one that never began begin after it
+      stance_ = Stance::kFree;
+      return !IsLimited(*plan_, *task.job, task.id) && Place(task);
+    });
   }
 
   // A promise that is kept frees what its node has left, for tasks that were looked at before.
@@ -47,10 +57,6 @@ class Placer {
         continue;
       }
       stance_ = StanceOf(plan_, *task->job, task->task);
-      if (urgent_anywhere_ && (stance_ != Stance::kUrgent || plan_->served.contains(task->id))) {
-        queue.LeaveOutUnstarted(task->id.job);
-        continue;
-      }
       // Where a promise alone is in the way, somebody of the same shape may be the one it was made to.
       const bool placed = Place(*task);
       if (!placed && !promised_) LeaveOut(*task, &queue);
@@ -98,7 +104,7 @@ class Placer {
     return best;
   }
 
-  bool Allows(const Node& node) const { return urgent_anywhere_ || stance_ != Stance::kUrgent || !CanBeTaken(node.market); }
+  bool Allows(const Node& node) const { return stance_ != Stance::kUrgent || !CanBeTaken(node.market); }
 
   bool Place(const QueuedTask& task) {
     promised_ = false;
@@ -140,7 +146,6 @@ class Placer {
   }
 
   Plan* plan_;
-  const bool urgent_anywhere_;
   bool promised_ = false;  // a node with room for the task is kept for another
   Stance stance_ = Stance::kFree;
   std::vector<const Node*> open_;
@@ -149,8 +154,8 @@ class Placer {
 
 }  // namespace
 
-void PlaceTasks(Plan* plan) { Placer(plan, false).Run(); }
+void PlaceTasks(Plan* plan) { Placer(plan).Run(); }
 
-void PlaceUrgentAnywhere(Plan* plan) { Placer(plan, true).Run(); }
+void PlaceUrgentAnywhere(Plan* plan) { Placer(plan).PlaceUrgentAnywhere(); }
 
 }  // namespace spillway::core

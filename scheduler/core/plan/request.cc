@@ -34,7 +34,15 @@ class Requester {
   void ServeUrgent() {
     if (plan_->state.index.deadlines.empty()) return;
     urgent_only_ = true;
-    ServeQueue();
+    ServeOwners();
+    ForEachUrgent(plan_, [this](const QueuedTask& task) {
+      if (plan_->placed.contains(task.id) || plan_->served.contains(task.id)) return true;
+      if (IsLimited(*plan_, *task.job, task.id)) return false;
+      stance_ = Stance::kUrgent;
+      if (PackOnComing(task) || Request(task)) return true;
+      urgent_left_ = true;
+      return false;
+    });
     urgent_only_ = false;
   }
   bool urgent_left() const { return urgent_left_; }
@@ -52,13 +60,7 @@ class Requester {
         continue;
       }
       stance_ = Stand(*task->job, task->task);
-      if (urgent_only_ && stance_ != Stance::kUrgent) {
-        queue.LeaveOutUnstarted(task->id.job);
-        continue;
-      }
-      if (PackOnComing(*task) || Request(*task)) continue;
-      urgent_left_ = urgent_left_ || stance_ == Stance::kUrgent;
-      LeaveOut(*task, &queue);
+      if (!PackOnComing(*task) && !Request(*task)) LeaveOut(*task, &queue);
     }
   }
 
