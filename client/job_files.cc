@@ -92,7 +92,7 @@ absl::StatusOr<JobFile> LoadJobFile(const Context& context, const std::string& p
 }
 
 absl::StatusOr<int64_t> ParseDeadline(const std::string& text, int64_t now_ms) {
-  if (const auto from_now_ms = ParseDurationMs(text); from_now_ms.ok()) return now_ms + *from_now_ms;
+  if (const auto from_now_ms = ParseDurationMs(text); from_now_ms.ok()) return (now_ms + *from_now_ms) / 1000 * 1000;
   const auto time_ms = ParseUtcMs(text);
   if (time_ms.ok()) return time_ms;
   return absl::InvalidArgumentError(
