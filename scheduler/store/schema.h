@@ -1,5 +1,6 @@
 // The tables of the scheduler's database and how an older file becomes a newer one. Migrations run in order, each in its own transaction; a file
 // written by a newer version is refused. What stands here was shipped: add a migration, never change one.
+// Rows and events that say more need one too, without a statement: a program that does not read it would act against it.
 #pragma once
 
 #include <vector>
