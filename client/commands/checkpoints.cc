@@ -26,7 +26,8 @@ class Checkpoints final : public Verb {
         {"spillway checkpoints import model.safetensors runs/8 --step 0", "to train on from"},
         {"spillway checkpoints prune runs/7 --keep-last 3 --keep-best 1 --metric loss", "outside Spillway; under it everything is kept so far"},
         {"spillway checkpoints diff runs/7/step-000000000100 runs/8", "which tensors differ; exit code 1 when any does"},
-        {"spillway checkpoints rewrap runs/7 --new-key-file new.key", "a new key for encrypted ones; the old one is what SPILLWAY_CHECKPOINT_KEY_FILE names"}};
+        {"spillway checkpoints rewrap runs/7 --new-key-file new.key", "a new key for encrypted ones; the old one is what SPILLWAY_CHECKPOINT_KEY_FILE names"},
+        {"spillway checkpoints rewrap 5 6.0-99 --new-key-file new.key", "every registered one of a job, of all its tasks, or of some"}};
   }
   void Define(VerbBuilder& builder) override {
     builder.Positional("list|show|verify|export|import|prune|diff|rewrap", &what_, "what to do", true);
@@ -77,7 +78,7 @@ class Checkpoints final : public Verb {
                                     {"import", "import FILE PATH --step N"},
                                     {"prune", "prune PATH"},
                                     {"diff", "diff JOB|PATH JOB|PATH"},
-                                    {"rewrap", "rewrap JOB|PATH... --new-key-file FILE"}};
+                                    {"rewrap", "rewrap JOB|TASKS|PATH... --new-key-file FILE"}};
 
   absl::Status Misused() const {
     std::vector<std::string> names;
@@ -94,29 +95,57 @@ class Checkpoints final : public Verb {
   // A job is never written with a slash, and its name never shadows what lies there.
   static bool IsPath(const std::string& text) { return absl::StrContains(text, '/') || text == "." || text == ".." || PathExists(text); }
 
-  static absl::StatusOr<v1::ListCheckpointsResponse> Registered(Context& context, const std::string& job) {
-    ASSIGN_OR_RETURN(Api* const api, context.connect());
-    ASSIGN_OR_RETURN(const AttemptId task, ResolveTask(*api, job));
+  static absl::StatusOr<v1::ListCheckpointsResponse> RegisteredOf(Api& api, TaskId task) {
     v1::ListCheckpointsRequest request;
     request.set_job_id(task.job);
     request.set_task_index(task.index);
-    return api->ListCheckpoints(request);
+    return api.ListCheckpoints(request);
   }
 
-  // Where the registered checkpoints of a job lie on this machine, the newest first; a path is itself.
+  static absl::StatusOr<v1::ListCheckpointsResponse> Registered(Context& context, const std::string& job) {
+    ASSIGN_OR_RETURN(Api* const api, context.connect());
+    ASSIGN_OR_RETURN(const AttemptId task, ResolveTask(*api, job));
+    return RegisteredOf(*api, task.task());
+  }
+
+  static void AddPaths(const Context& context, const v1::ListCheckpointsResponse& response, std::vector<std::string>* paths) {
+    for (const v1::Checkpoint& registered : response.checkpoints()) paths->push_back(JoinPath(JoinPath(context.home, "store/checkpoints"), registered.path()));
+  }
+
+  static absl::Status NoneOf(const std::string& text) { return absl::NotFoundError(absl::StrCat("no checkpoint of ", Printable(text), " is registered")); }
+
+  // Where every registered checkpoint lies on this machine: of each task that is meant, all of a job's where it is named alone. A path is itself.
   static absl::StatusOr<std::vector<std::string>> PathsOf(Context& context, const std::string& text) {
     if (IsPath(text)) return std::vector<std::string>{text};
-    ASSIGN_OR_RETURN(const v1::ListCheckpointsResponse response, Registered(context, text));
-    if (response.checkpoints().empty()) return absl::NotFoundError(absl::StrCat("no checkpoint of ", Printable(text), " is registered"));
+    ASSIGN_OR_RETURN(Api* const api, context.connect());
+    ASSIGN_OR_RETURN(const std::vector<JobTasks> jobs, ResolveJobTasks(*api, {text}, true));
     std::vector<std::string> paths;
-    for (const v1::Checkpoint& registered : response.checkpoints()) paths.push_back(JoinPath(JoinPath(context.home, "store/checkpoints"), registered.path()));
+    for (JobTasks meant : jobs) {
+      if (meant.tasks.empty()) {
+        v1::GetJobRequest request;
+        request.set_job_id(meant.job);
+        ASSIGN_OR_RETURN(const v1::Job job, api->Get(request));
+        meant.tasks.push_back({0, std::max<TaskIndex>(job.task_count(), 1) - 1});
+      }
+      for (const TaskSpan& span : meant.tasks) {
+        for (TaskIndex index = span.first; index <= span.last; ++index) {
+          ASSIGN_OR_RETURN(const v1::ListCheckpointsResponse response, RegisteredOf(*api, {meant.job, index}));
+          AddPaths(context, response, &paths);
+        }
+      }
+    }
+    if (paths.empty()) return NoneOf(text);
     return paths;
   }
 
-  // The newest of them, which is there.
+  // The newest one of a task, which is there.
   static absl::StatusOr<std::string> PathOf(Context& context, const std::string& text) {
-    ASSIGN_OR_RETURN(const std::vector<std::string> paths, PathsOf(context, text));
-    if (IsPath(text) || PathExists(paths[0])) return paths[0];
+    if (IsPath(text)) return text;
+    ASSIGN_OR_RETURN(const v1::ListCheckpointsResponse response, Registered(context, text));
+    std::vector<std::string> paths;
+    AddPaths(context, response, &paths);
+    if (paths.empty()) return NoneOf(text);
+    if (PathExists(paths[0])) return paths[0];
     const std::string store = JoinPath(context.home, "store/checkpoints/");
     return absl::NotFoundError(absl::StrCat("the checkpoint is registered as ", Printable(paths[0].substr(store.size())),
                                             " and does not lie on this machine, in ", Printable(context.home), "/store/checkpoints; give its path"));

@@ -12,7 +12,9 @@
 namespace spillway::client {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 using ::testing::Not;
 
 class CheckpointFiles : public ::testing::Test {
@@ -215,6 +217,19 @@ TEST_F(EncryptedCheckpointFiles, AreRewrappedForAnotherKey) {
   WithoutKey();
   EXPECT_EQ(Run({"rewrap", Path("hidden"), "--new-key-file", old_}), 4);
   EXPECT_THAT(cli_.err, HasSubstr("no key is given: set SPILLWAY_CHECKPOINT_KEY_FILE"));
+}
+
+// Who changes the key of a job and then destroys the old one counts on every task.
+TEST_F(EncryptedCheckpointFiles, OfEveryTaskThatIsMeantAreRewrapped) {
+  cli_.api.jobs[5].set_job_id(5);
+  cli_.api.jobs[5].set_task_count(3);
+  EXPECT_EQ(Run({"rewrap", "5", "--new-key-file", new_}), 3);
+  EXPECT_EQ(cli_.err, "spillway: no checkpoint of 5 is registered\n");
+  EXPECT_THAT(cli_.api.calls,
+              IsSupersetOf({"ListCheckpoints job_id: 5", "ListCheckpoints job_id: 5 task_index: 1", "ListCheckpoints job_id: 5 task_index: 2"}));
+  cli_.api.calls.clear();
+  EXPECT_EQ(Run({"rewrap", "5.1-2", "--new-key-file", new_}), 3);
+  EXPECT_THAT(cli_.api.calls, ElementsAre("ListCheckpoints job_id: 5 task_index: 1", "ListCheckpoints job_id: 5 task_index: 2"));
 }
 
 }  // namespace
