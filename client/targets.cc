@@ -36,7 +36,8 @@ std::vector<TaskSpan> SpansOf(absl::string_view text) {
 
 bool IsForm(absl::string_view text) {
   const size_t dash = text.find('-');
-  const bool range = dash != absl::string_view::npos && ParseTaskId(text.substr(0, dash)).ok() && ParseTaskId(text.substr(dash + 1)).ok();
+  const bool range = dash != absl::string_view::npos && text.find('.') == absl::string_view::npos && ParseTaskId(text.substr(0, dash)).ok() &&
+                     ParseTaskId(text.substr(dash + 1)).ok();
   return ParseAttemptId(text).ok() || range || !SpansOf(text).empty() || spec::JobNameProblem(text).empty();
 }
 

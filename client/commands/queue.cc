@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "base/attempt_words.h"
@@ -80,8 +81,19 @@ class Queue final : public Verb {
     if (meant.size() != 1) return absl::InvalidArgumentError(absl::StrCat("`", Printable(tasks_, 60), "` means several jobs; one is meant here"));
     std::vector<TaskSpan> spans = meant[0].tasks;
     if (spans.empty()) spans.push_back({0, limits::kArrayTasksMax});
+    // In order and each task once, however they were written.
+    std::sort(spans.begin(), spans.end(), [](const TaskSpan& a, const TaskSpan& b) { return std::tie(a.first, a.last) < std::tie(b.first, b.last); });
+    std::vector<TaskSpan> apart;
+    for (TaskSpan span : spans) {
+      span.last = std::min(span.last, std::max(span.first, limits::kArrayTasksMax));
+      if (!apart.empty() && span.first <= apart.back().last) {
+        apart.back().last = std::max(apart.back().last, span.last);
+      } else {
+        apart.push_back(span);
+      }
+    }
     v1::ListTasksResponse all;
-    for (const TaskSpan& span : spans) {
+    for (const TaskSpan& span : apart) {
       v1::ListTasksRequest request;
       request.set_job_id(meant[0].job);
       request.set_first_index(span.first);

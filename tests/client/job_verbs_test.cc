@@ -161,6 +161,14 @@ TEST(Array, IsCountedInOneRowAndItsTasksAreListed) {
   EXPECT_THAT(cli.out, HasSubstr("... and more; --limit shows more than 1"));
   EXPECT_EQ(cli.Run({"queue", "--tasks", "7.1-1"}), 0);
   EXPECT_THAT(cli.out, Not(HasSubstr("7.0")));
+  EXPECT_EQ(cli.Run({"queue", "--tasks", "7"}), 0);
+  const std::string both = cli.out;
+  for (const char* tasks : {"7.1,1,0-1", "7.0-9223372036854775807"}) {  // each once, however they are named
+    cli.api.calls.clear();
+    EXPECT_EQ(cli.Run({"queue", "--tasks", tasks}), 0) << cli.err;
+    EXPECT_EQ(cli.out, both);
+    for (const std::string& call : cli.api.calls) EXPECT_THAT(call, HasSubstr("page_size"));
+  }
   EXPECT_EQ(cli.Run({"describe", "7"}), 0);
   EXPECT_THAT(cli.out, HasSubstr("tasks       1000: 812 queued, 50 active, 136 succeeded, 2 failed; at most 50 at once\n"));
   EXPECT_THAT(cli.out, HasSubstr("... and 998 more: spillway queue --tasks 7.2-999\n"));

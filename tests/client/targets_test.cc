@@ -53,7 +53,7 @@ TEST(Targets, SaysTheNearestForm) {
   for (const auto& [slip, meant] : slips) {
     EXPECT_THAT(ParseTarget(slip), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(absl::StrCat("(did you mean `", meant, "`?)")))) << slip;
   }
-  for (const char* nonsense : {"", "-", "@", "0", "0.0", "5.1.2", "5,6", "-3", "\x1b[2J", "all of them"}) {
+  for (const char* nonsense : {"", "-", "@", "0", "0.0", "5.1.2", "5,6", "-3", "\x1b[2J", "all of them", "2-3.1", "2.1-3.1"}) {
     EXPECT_THAT(ParseTarget(nonsense), StatusIs(absl::StatusCode::kInvalidArgument, Not(HasSubstr("did you mean")))) << nonsense;
   }
 }
