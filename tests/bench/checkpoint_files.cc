@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "base/rng.h"
 #include "base/status_macros.h"
+#include "checkpoint/background.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/digest.h"
 #include "tests/bench/load.h"
@@ -101,7 +102,7 @@ class Program {
     return {{"ready", true}, {"bytes", bytes_}, {"tensors", tensors}};
   }
 
-  // "save DIRECTORY plain|encrypted", "restore STEP_DIRECTORY plain|encrypted", "copy", "digest", "write FILE", "read FILE".
+  // "save DIRECTORY plain|encrypted", "restore STEP_DIRECTORY plain|encrypted", "stall DIRECTORY", "copy", "digest", "write FILE", "read FILE".
   Measured Do(const std::string& line) {
     std::istringstream words(line);
     std::string verb, path, how;
@@ -112,6 +113,11 @@ class Program {
       ASSIGN_OR_RETURN(told["path"], Save(path, how));
     } else if (verb == "restore") {
       RETURN_IF_ERROR(Restore(path, how));
+    } else if (verb == "stall") {
+      ASSIGN_OR_RETURN(const double seconds, Stall(path));
+      told["committed_seconds"] = MonotonicSeconds() - began;
+      told["seconds"] = seconds;
+      return told;
     } else if (verb == "copy") {
       std::memcpy(other_.data(), data_.data(), static_cast<size_t>(bytes_));
     } else if (verb == "digest") {
@@ -143,15 +149,31 @@ class Program {
     return checkpoint::SecretKey::Of(std::string(checkpoint::SecretKey::kBytes, 'k'));
   }
 
+  std::vector<TensorView> Views() const {
+    std::vector<TensorView> views;
+    for (const Place& place : places_) views.push_back({place.name, DType::kF32, {place.elements}, data_.data() + place.offset, place.elements * 4});
+    return views;
+  }
+
+  // How long a save beside the training held it up; back when it is committed.
+  absl::StatusOr<double> Stall(const std::string& directory) {
+    if (!saver_) {
+      ASSIGN_OR_RETURN(saver_, checkpoint::BackgroundWriter::Open({.directory = directory, .retention = checkpoint::RetentionPolicy{.keep_last = 2}}));
+    }
+    const double began = MonotonicSeconds();
+    RETURN_IF_ERROR(saver_->Save(++step_, Views()));
+    const double seconds = MonotonicSeconds() - began;
+    for (const auto& ended : saver_->Drain()) RETURN_IF_ERROR(ended.saved.status());
+    return seconds;
+  }
+
   absl::StatusOr<std::string> Save(const std::string& directory, const std::string& how) {
     checkpoint::WriterOptions options;
     options.directory = directory;
     options.read_back = how != "trusted";
     options.key = KeyOf(how);
     ASSIGN_OR_RETURN(auto writer, checkpoint::Writer::Open(options));
-    std::vector<TensorView> views;
-    for (const Place& place : places_) views.push_back({place.name, DType::kF32, {place.elements}, data_.data() + place.offset, place.elements * 4});
-    ASSIGN_OR_RETURN(const auto saved, writer.Save(1, views));
+    ASSIGN_OR_RETURN(const auto saved, writer.Save(1, Views()));
     return saved.path;
   }
 
@@ -228,6 +250,8 @@ class Program {
   const std::vector<Place> places_;
   const int64_t bytes_;
   const Arena data_, other_;
+  std::unique_ptr<checkpoint::BackgroundWriter> saver_;
+  int64_t step_ = 0;
 };
 
 }  // namespace
