@@ -111,7 +111,7 @@ bool TryEncryptedHeader(absl::string_view region) {
     Require(entry.tags.size() == entry.chunks.size(), "a chunk has no tag");
     if (entry.tags.empty()) continue;
     std::string chunk(64, 'x');
-    Require(!cipher->Open(entry.first_chunk, entry.tags[0], chunk.data(), chunk.size()) && chunk == std::string(64, '\0'), "garbage was opened");
+    Require(!cipher->Open(entry.first_chunk, entry.tags[0], chunk.data(), chunk.size(), chunk.data()) && chunk == std::string(64, '\0'), "garbage was opened");
     break;
   }
   return true;
