@@ -15,9 +15,10 @@ class OnlyOutages final : public Observer {
       const auto* ended = std::get_if<core::AttemptEnded>(&event);
       if (ended == nullptr) continue;
       ++ends;
-      // A job ends by itself, by its user's wish, or for one of higher priority.
+      // A job ends by itself, by its user's wish, for one of higher priority, or for its deadline.
       if (ended->initiator == Initiator::kJob || ended->initiator == Initiator::kUser) continue;
       if (ended->initiator == Initiator::kScheduler && ended->cause == EndCause::kPreempted && absl::StartsWith(ended->detail, "makes room for ")) continue;
+      if (ended->initiator == Initiator::kScheduler && ended->cause == EndCause::kMoved && absl::StartsWith(ended->detail, "its deadline of ")) continue;
       disturbed = absl::StrCat(ended->attempt.ToString(), " ended with ", std::string(Name(ended->cause)), ": ", ended->detail);
     }
   }
