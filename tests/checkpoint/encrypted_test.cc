@@ -39,18 +39,19 @@ class EncryptedTest : public ::testing::Test {
 };
 
 TEST_F(EncryptedTest, GivesBackWhatItWasGiven) {
+  const Metadata metadata = {{"note", "for whoever has the key"}};
   Saved(10);
-  const CommittedCheckpoint saved = Saved(20, {{"loss", "0.25"}});
+  const CommittedCheckpoint saved = Saved(20, metadata);
   ASSERT_OK_AND_ASSIGN(const Restored restored, Newest(&key_));
   EXPECT_EQ(restored.checkpoint.step, 20);
   EXPECT_EQ(restored.checkpoint.manifest_sha256, saved.manifest_sha256);
-  EXPECT_EQ(restored.manifest.metadata, (Metadata{{"loss", "0.25"}}));
+  EXPECT_EQ(restored.manifest.metadata, metadata);
   ASSERT_OK_AND_ASSIGN(const Opened opened, OpenNewest(Run(), "", RealIo(), &key_));
-  EXPECT_EQ(opened.reader.manifest().metadata, (Metadata{{"loss", "0.25"}}));
+  EXPECT_EQ(opened.reader.manifest().metadata, metadata);
   // Nothing of the content or the metadata lies there in the clear.
   for (const char* name : {"MANIFEST", "KEY", "rank-00000.bin"}) {
     const std::string content = *ReadFile(saved.path + "/" + name);
-    EXPECT_EQ(content.find("0.25"), std::string::npos) << name;
+    EXPECT_EQ(content.find("whoever has the key"), std::string::npos) << name;
     const SampleState state = StateOf(20);
     EXPECT_EQ(content.find(std::string(reinterpret_cast<const char*>(state.rng.data()), 16)), std::string::npos) << name;
   }
