@@ -68,8 +68,13 @@ def processes_of(home):
     return found
 
 
+def parent_of(pid):
+    return number((read_text(f"/proc/{pid}/stat").rsplit(")", 1)[-1].split() + ["", ""])[1])
+
+
 def marked_with(text, home):
-    """Living processes of attempts of this home: the supervisor's mark in their environment holds `text` ("/5.0@2", ...)."""
+    """Living processes of attempts of this home: the supervisor's mark in their environment holds `text` ("/5.0@2", ...). Those that the supervisor started
+    come before their children, whatever numbers they have: numbers begin anew at the highest."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -79,7 +84,7 @@ def marked_with(text, home):
             continue  # gone, or a zombie
         if home.encode() in text_of and any(pair.startswith(b"SPILLWAY_ATTEMPT_KEY=") and text.encode() in pair for pair in text_of.split(b"\0")):
             found.append(int(pid))
-    return found
+    return sorted(found, key=lambda pid: parent_of(pid) in found)
 
 
 def living(pid):
