@@ -127,17 +127,17 @@ absl::Status BackgroundWriter::Save(int64_t step, const std::vector<TensorView>&
     copy->step = step;
     copy->metadata = metadata;
     copy->tensors = tensors;
-    std::vector<int64_t> ends;  // of the pieces of each
+    PieceNumbers pieces;
     int64_t at = 0;
     for (TensorView& tensor : copy->tensors) {
       tensor.data = copy->buffer.data() + RoundUp(at, kAlignment);
       at = RoundUp(at, kAlignment) + tensor.bytes;
-      ends.push_back((ends.empty() ? 0 : ends.back()) + (tensor.bytes + kPiece - 1) / kPiece);
+      pieces.Add((tensor.bytes + kPiece - 1) / kPiece);
     }
-    const Lanes lanes(ends.empty() ? 0 : ends.back(), 0);
+    const Lanes lanes(pieces.count(), 0);
     return lanes.Run([&](int, int64_t piece) {
-      const auto i = static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), piece) - ends.begin());
-      const int64_t begin = (piece - (i == 0 ? 0 : ends[i - 1])) * kPiece;
+      const auto [i, of_tensor] = pieces.Of(piece);
+      const int64_t begin = of_tensor * kPiece;
       char* const to = copy->buffer.data() + (static_cast<const char*>(copy->tensors[i].data) - copy->buffer.data());
       CopyStreaming(to + begin, static_cast<const char*>(tensors[i].data) + begin, static_cast<size_t>(std::min(kPiece, tensors[i].bytes - begin)));
       return absl::OkStatus();

@@ -413,14 +413,14 @@ std::vector<ChunkCipher> ContainerReader::CiphersFor(const Lanes& lanes) const {
 absl::Status ContainerReader::ReadTensors(const std::vector<Wanted>& wanted) const {
   if (header_.encryption && !cipher_) return absl::UnauthenticatedError(absl::StrCat(path_, " is encrypted, and no key is given"));
   if (wanted.empty()) return absl::OkStatus();
-  std::vector<int64_t> ends;  // of the pieces of each
-  for (const Wanted& one : wanted) ends.push_back((ends.empty() ? 0 : ends.back()) + static_cast<int64_t>(one.entry->chunks.size()));
-  const Lanes lanes(ends.back(), header_.chunk_bytes);
+  PieceNumbers chunks;
+  for (const Wanted& one : wanted) chunks.Add(static_cast<int64_t>(one.entry->chunks.size()));
+  const Lanes lanes(chunks.count(), header_.chunk_bytes);
   const std::vector<ChunkCipher> ciphers = CiphersFor(lanes);
   return lanes.Run([&](int lane, int64_t piece) -> absl::Status {
-    const auto i = static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), piece) - ends.begin());
+    const auto [i, chunk] = chunks.Of(piece);
     const TensorEntry& entry = *wanted[i].entry;
-    const auto c = static_cast<size_t>(piece - (ends[i] - static_cast<int64_t>(entry.chunks.size())));
+    const auto c = static_cast<size_t>(chunk);
     const int64_t begin = static_cast<int64_t>(c) * header_.chunk_bytes;
     const size_t bytes = ChunkBytes(entry, begin, header_.chunk_bytes);
     char* const out = static_cast<char*>(wanted[i].out) + begin;

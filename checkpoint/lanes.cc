@@ -46,6 +46,11 @@ class Pieces {
 
 }  // namespace
 
+std::pair<size_t, int64_t> PieceNumbers::Of(int64_t piece) const {
+  const auto thing = static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), piece) - ends_.begin());
+  return {thing, piece - (thing == 0 ? 0 : ends_[thing - 1])};
+}
+
 Lanes::Lanes(int64_t pieces, size_t buffer_bytes) : pieces_(pieces), buffer_bytes_((buffer_bytes + kPage - 1) / kPage * kPage) {
   const auto fit = static_cast<int64_t>(kLaneBuffersBytesMax / std::max(buffer_bytes_, kPage));
   count_ = static_cast<int>(std::clamp<int64_t>(std::min(pieces, fit), 1, kLanesMax));

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -12,6 +14,18 @@ namespace spillway::checkpoint {
 
 inline constexpr int kLanesMax = 8;
 inline constexpr size_t kLaneBuffersBytesMax = 64 << 20;  // of all lanes together, but for the first
+
+// The pieces of several things, numbered through.
+class PieceNumbers {
+ public:
+  void Add(int64_t pieces) { ends_.push_back(count() + pieces); }  // of the next thing; it may have none
+  int64_t count() const { return ends_.empty() ? 0 : ends_.back(); }
+  // Which thing a piece is of, and which of its pieces it is.
+  std::pair<size_t, int64_t> Of(int64_t piece) const;
+
+ private:
+  std::vector<int64_t> ends_;
+};
 
 class Lanes {
  public:

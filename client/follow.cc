@@ -35,7 +35,7 @@ absl::StatusOr<Snapshot> TakeSnapshot(Api& api, JobId job) {
 // Until anything happens to the job, or the time is up.
 absl::Status AwaitChange(Context& context, Api& api, const Snapshot& snapshot, int64_t timeout_ms) {
   // Something happens to an array all the time.
-  if (snapshot.job.task_count() > 1) context.sleep_ms(timeout_ms > 0 ? std::min(timeout_ms, kArrayLookMs) : kArrayLookMs);
+  if (IsArray(snapshot.job)) context.sleep_ms(timeout_ms > 0 ? std::min(timeout_ms, kArrayLookMs) : kArrayLookMs);
   v1::WatchRequest watch;
   watch.set_after_seq(snapshot.event_seq > 0 ? snapshot.event_seq : -1);
   watch.set_job_id(snapshot.job.job_id());
@@ -154,7 +154,7 @@ absl::StatusOr<v1::Job> FollowLogs(Context& context, Api& api, TaskId task, Atte
       if (!context.out->good()) return snapshot.job;
     }
     if (news) continue;
-    if (JobEnded(snapshot.job) || (snapshot.job.task_count() > 1 && TaskEnded(now))) return snapshot.job;
+    if (JobEnded(snapshot.job) || (IsArray(snapshot.job) && TaskEnded(now))) return snapshot.job;
     RETURN_IF_ERROR(AwaitChange(context, api, snapshot, 0));
   }
 }
@@ -167,7 +167,7 @@ int ReportEnd(Context& context, const v1::Job& job) {
     return kExitRefused;
   }
   absl::StrAppend(&text, job.state());
-  if (job.task_count() > 1) {
+  if (IsArray(job)) {
     absl::StrAppend(&text, ": ", HumanCounts(job.counts()));
   } else if (job.tasks_size() > 0 && job.tasks(0).attempts_total() > 0) {
     const v1::Task& task = job.tasks(0);

@@ -59,6 +59,7 @@ absl::StatusOr<v1::ListJobsResponse> ListJobs(Api& api, v1::ListJobsRequest requ
 // States in which a job still lives.
 std::vector<std::string> LivingStates();
 bool JobEnded(const v1::Job& job);
+inline bool IsArray(const v1::Job& job) { return job.task_count() > 1; }
 bool TaskEnded(const v1::Task& task);
 // How long the task's attempts ran, the one that runs up to now.
 int64_t RanMs(const v1::Task& task, int64_t now_utc_ms);

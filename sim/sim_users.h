@@ -1,5 +1,5 @@
-// Users: submit jobs and arrays, ask again when no answer came (with the same request id), cancel whole jobs and some of their tasks, preempt, pause and
-// resume, change priorities and limits; an operator drains and cordons and takes it back.
+// Users: submit jobs and arrays, some with deadlines, ask again when no answer came (with the same request id), cancel whole jobs and some of their tasks,
+// preempt, pause and resume, change priorities and limits; an operator drains and cordons and takes it back.
 // Their requests and the answers may be lost, and the scheduler may be down. Owns what was asked and not answered yet; checks no answer.
 #pragma once
 

@@ -13,7 +13,6 @@ using Tasks = google::protobuf::RepeatedPtrField<v1::Task>;
 // "" where there are none.
 std::string TaskTable(const Tasks& tasks, const Context& context);
 
-inline bool IsArray(const v1::Job& job) { return job.task_count() > 1; }
 // Of its tasks.
 int64_t EndedTasks(const v1::Job& job);
 

@@ -74,8 +74,8 @@ void Reduce(State* state, const Event& event, int64_t now_ms, Changes* changes);
 
 // --- Decide ---
 
-// Numbered steps, in this order: expire nodes (partition guard), drain what is noticed, keep deadlines, settle jobs that wait for others, place on reserved, place on paid
-// burst nodes, request nodes, make room for higher priority, release idle nodes, forget.
+// Numbered steps, in this order: expire nodes (partition guard), drain what is noticed, keep deadlines, settle jobs that wait for others, place on reserved,
+// place on paid burst nodes, request nodes, make room for higher priority, release idle nodes, forget.
 std::vector<Command> Decide(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms);
 // The earliest time at which Decide may answer differently without any command arriving; INT64_MAX when none.
 int64_t NextDeadlineMs(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "base/status_macros.h"
+#include "tests/checkpoint/forwarding_io.h"
 #include "tests/checkpoint/support.h"
 
 namespace spillway::checkpoint {
@@ -13,18 +14,11 @@ namespace {
 constexpr int64_t kBlock = 4096;
 
 // The real file system, which says what it was asked for past the page cache, and can lie.
-class BlockIo final : public Io {
+class BlockIo final : public ForwardingIo {
  public:
   explicit BlockIo(int64_t alignment) : alignment_(alignment) {}
   absl::StatusOr<std::unique_ptr<File>> Create(const std::string& path) override { return Wrap(RealIo()->Create(path)); }
   absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path) override { return Wrap(RealIo()->Open(path)); }
-  absl::Status MakeDirectory(const std::string& path) override { return RealIo()->MakeDirectory(path); }
-  absl::Status SyncDirectory(const std::string& path) override { return RealIo()->SyncDirectory(path); }
-  absl::Status RenameNoReplace(const std::string& from, const std::string& to) override { return RealIo()->RenameNoReplace(from, to); }
-  absl::Status RenameReplace(const std::string& from, const std::string& to) override { return RealIo()->RenameReplace(from, to); }
-  absl::Status RemoveTree(const std::string& path) override { return RealIo()->RemoveTree(path); }
-  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override { return RealIo()->List(path); }
-  absl::StatusOr<bool> Exists(const std::string& path) override { return RealIo()->Exists(path); }
 
   std::atomic<int64_t> direct = 0, misfits = 0;
   std::atomic<int64_t> bad_offset = -1;  // the byte there comes back flipped

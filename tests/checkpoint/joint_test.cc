@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/checkpoint/fault_io.h"
+#include "tests/checkpoint/forwarding_io.h"
 #include "tests/checkpoint/ranks.h"
 
 namespace spillway::checkpoint {
@@ -163,20 +164,12 @@ TEST_F(JointTest, OneThatFailsFailsTheSaveForAllAndNotTheNext) {
   for (int struck : {0, 1}) {
     const std::string directory = Attempt(1, 50 + struck);
     const std::vector<int> codes = RunTwoInTurns([&](int rank, Turns* turns) -> int {
-      class FullForAWhile final : public Io {
+      class FullForAWhile final : public ForwardingIo {
        public:
         absl::StatusOr<std::unique_ptr<File>> Create(const std::string& path) override {
           if (full && path.ends_with(".bin")) return absl::ResourceExhaustedError("no space left on device");
           return RealIo()->Create(path);
         }
-        absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path) override { return RealIo()->Open(path); }
-        absl::Status MakeDirectory(const std::string& path) override { return RealIo()->MakeDirectory(path); }
-        absl::Status SyncDirectory(const std::string& path) override { return RealIo()->SyncDirectory(path); }
-        absl::Status RenameNoReplace(const std::string& from, const std::string& to) override { return RealIo()->RenameNoReplace(from, to); }
-        absl::Status RenameReplace(const std::string& from, const std::string& to) override { return RealIo()->RenameReplace(from, to); }
-        absl::Status RemoveTree(const std::string& path) override { return RealIo()->RemoveTree(path); }
-        absl::StatusOr<std::vector<std::string>> List(const std::string& path) override { return RealIo()->List(path); }
-        absl::StatusOr<bool> Exists(const std::string& path) override { return RealIo()->Exists(path); }
         bool full = false;
       } disk;
       auto writer = Writer::Open(JointOptions(directory, rank, turns, &disk));

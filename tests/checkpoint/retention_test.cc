@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/checkpoint/fault_io.h"
+#include "tests/checkpoint/forwarding_io.h"
 #include "tests/checkpoint/support.h"
 
 namespace spillway::checkpoint {
@@ -131,20 +132,12 @@ TEST_F(PruneTest, LeavesDeletionsUnderSpillwayToTheScheduler) {
 
 // A failed pruning is not a failed save: it is told until one works.
 TEST_F(PruneTest, AFailureIsStickyAndTheTrainingGoesOn) {
-  class CannotRename final : public Io {
+  class CannotRename final : public ForwardingIo {
    public:
-    absl::StatusOr<std::unique_ptr<File>> Create(const std::string& path) override { return RealIo()->Create(path); }
-    absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path) override { return RealIo()->Open(path); }
-    absl::Status MakeDirectory(const std::string& path) override { return RealIo()->MakeDirectory(path); }
-    absl::Status SyncDirectory(const std::string& path) override { return RealIo()->SyncDirectory(path); }
     absl::Status RenameNoReplace(const std::string& from, const std::string& to) override {
       if (broken && to.find(".pruned-") != std::string::npos) return absl::UnavailableError("input/output error");
       return RealIo()->RenameNoReplace(from, to);
     }
-    absl::Status RenameReplace(const std::string& from, const std::string& to) override { return RealIo()->RenameReplace(from, to); }
-    absl::Status RemoveTree(const std::string& path) override { return RealIo()->RemoveTree(path); }
-    absl::StatusOr<std::vector<std::string>> List(const std::string& path) override { return RealIo()->List(path); }
-    absl::StatusOr<bool> Exists(const std::string& path) override { return RealIo()->Exists(path); }
     absl::StatusOr<int64_t> FreeBytes(const std::string&) override { return free_bytes; }
     bool broken = true;
     int64_t free_bytes = int64_t{1} << 40;

@@ -1,6 +1,7 @@
 #include <sys/stat.h>
 
 #include "checkpoint/checkpoint.h"
+#include "tests/checkpoint/forwarding_io.h"
 #include "tests/checkpoint/support.h"
 
 namespace spillway::checkpoint {
@@ -86,21 +87,13 @@ TEST_F(WriterTest, NoticesWhenTheDiskDoesNotGiveBackWhatItTook) {
    private:
     std::unique_ptr<File> file_;
   };
-  class LossyDisk final : public Io {
+  class LossyDisk final : public ForwardingIo {
    public:
     absl::StatusOr<std::unique_ptr<File>> Create(const std::string& path) override {
       auto file = RealIo()->Create(path);
       if (!file.ok()) return file.status();
       return std::make_unique<LossyFile>(*std::move(file));
     }
-    absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path) override { return RealIo()->Open(path); }
-    absl::Status MakeDirectory(const std::string& path) override { return RealIo()->MakeDirectory(path); }
-    absl::Status SyncDirectory(const std::string& path) override { return RealIo()->SyncDirectory(path); }
-    absl::Status RenameNoReplace(const std::string& from, const std::string& to) override { return RealIo()->RenameNoReplace(from, to); }
-    absl::Status RenameReplace(const std::string& from, const std::string& to) override { return RealIo()->RenameReplace(from, to); }
-    absl::Status RemoveTree(const std::string& path) override { return RealIo()->RemoveTree(path); }
-    absl::StatusOr<std::vector<std::string>> List(const std::string& path) override { return RealIo()->List(path); }
-    absl::StatusOr<bool> Exists(const std::string& path) override { return RealIo()->Exists(path); }
   } disk;
   ASSERT_OK_AND_ASSIGN(Writer writer, Writer::Open(OptionsFor(Attempt(), 1, &disk)));
   EXPECT_TRUE(absl::IsDataLoss(writer.Save(1, SampleState::Of(1).Views()).status()));

@@ -5,7 +5,7 @@
 namespace spillway::core {
 
 Plan BeginPlan(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms) {
-  return {state, soft, policy, now_ms, {}, policy.candidates_max, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, false};
+  return {state, soft, policy, now_ms, {}, policy.candidates_max};
 }
 
 Room* RoomIn(Plan* plan, const Node& node) {
