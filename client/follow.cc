@@ -119,12 +119,13 @@ absl::StatusOr<int> WaitForTasks(Context& context, Api& api, const JobTasks& tas
   return good ? kExitOk : kExitJobFailed;
 }
 
-absl::Status CopyLog(Context& context, Api& api, const AttemptId& attempt, bool follow) {
+absl::Status CopyLog(Context& context, Api& api, const AttemptId& attempt, bool follow, int32_t member) {
   v1::StreamLogsRequest request;
   request.mutable_attempt()->set_job_id(attempt.job);
   request.mutable_attempt()->set_task_index(attempt.index);
   request.mutable_attempt()->set_attempt(attempt.number);
   request.set_follow(follow);
+  request.set_member(member);
   TerminalText text;  // a job's output is anybody's: it does not steer the reader's terminal
   const absl::Status status = api.StreamLogs(request, [&](const v1::LogChunk& chunk) {
     if (context.out_is_terminal) {
@@ -138,7 +139,7 @@ absl::Status CopyLog(Context& context, Api& api, const AttemptId& attempt, bool 
   return status;
 }
 
-absl::StatusOr<v1::Job> FollowLogs(Context& context, Api& api, TaskId task, AttemptNumber after_attempt) {
+absl::StatusOr<v1::Job> FollowLogs(Context& context, Api& api, TaskId task, AttemptNumber after_attempt, int32_t member) {
   AttemptNumber shown = after_attempt;
   for (;;) {
     ASSIGN_OR_RETURN(const Snapshot snapshot, TakeSnapshot(api, task.job));
@@ -149,7 +150,7 @@ absl::StatusOr<v1::Job> FollowLogs(Context& context, Api& api, TaskId task, Atte
       shown = attempt.key().attempt();
       news = true;
       if (!context.json) *context.err << context.Painted(absl::StrCat("spillway: ", Announce(attempt)), Colour::kDim) << std::endl;
-      const absl::Status copied = CopyLog(context, api, AttemptId{task.job, task.index, shown}, true);
+      const absl::Status copied = CopyLog(context, api, AttemptId{task.job, task.index, shown}, true, member);
       if (!copied.ok() && !absl::IsNotFound(copied)) return copied;
       if (!context.out->good()) return snapshot.job;
     }

@@ -46,6 +46,7 @@ void FillPolicy(const v1::ServerConfig& config, engine::Options* options) {
   take(config.policy().retry_backoff_ms(), &policy.retry_backoff_ms);
   take(config.policy().pool_avoid_ms(), &policy.pool_avoid_ms);
   take(config.policy().snapshot_every(), &options->snapshot_every);
+  take(config.policy().gang_hold_ms(), &policy.gang_hold_ms);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "sim/scheduler_edge.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "absl/strings/str_join.h"
 
 namespace spillway::sim {
 namespace {
@@ -34,6 +37,7 @@ core::Report ReportOf(const worker::Report& report) {
   out.seq = report.seq;
   out.attempt = report.attempt;
   out.kind = static_cast<core::Report::Kind>(report.kind);
+  out.rendezvous = report.rendezvous;
   if (report.kind == worker::Report::Kind::kCheckpoint) {
     out.checkpoint.attempt = report.attempt.number;
     out.checkpoint.step = report.checkpoint.step;
@@ -60,6 +64,10 @@ worker::Offer OfferOf(const engine::OfferOrder& order) {
   offer.resume_step = order.resume_step;
   offer.devices = order.devices;
   offer.log_path = order.log_path;
+  offer.rank = order.rank;
+  offer.members = std::max<int64_t>(1, static_cast<int64_t>(order.node_names.size()));
+  offer.node_list = absl::StrJoin(order.node_names, ",");
+  offer.rendezvous = order.rendezvous;
   return offer;
 }
 

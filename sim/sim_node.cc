@@ -266,9 +266,15 @@ std::shared_ptr<SimProcess> SimNode::MakeProcess(const worker::Offer& offer, con
   setup.resume_path = offer.resume_from;
   setup.devices = offer.devices;
   setup.late_write = around_.faults->late_write;
+  setup.rank = offer.rank;
+  setup.members = offer.members;
   processes_.erase(std::remove_if(processes_.begin(), processes_.end(), [](const auto& process) { return !process->alive(); }), processes_.end());
   processes_.push_back(std::make_shared<SimProcess>(around_.world, &clock_, around_.store, around_.observer, this, rng_.Next(), std::move(setup)));
   return processes_.back();
+}
+
+void SimNode::CarryOut(worker::ReserveRendezvous& out) {
+  Later(rng_.Between(0, 20), worker::RendezvousReserved{out.attempt, absl::StrCat(setup_.name, ":", rng_.Between(30'000, 60'000))});
 }
 
 void SimNode::CarryOut(worker::StopAttempt& out) {

@@ -115,6 +115,7 @@ class SimNode final : public NodeEnd {
   void CarryOut(worker::Disconnect& out);
   void CarryOut(worker::SendFrame& out);
   void CarryOut(worker::StartAttempt& out);
+  void CarryOut(worker::ReserveRendezvous& out);
   void CarryOut(worker::StopAttempt& out);
   void CarryOut(worker::KillAttempt& out);
   void CarryOut(worker::NoticeAttempts& out);

@@ -76,7 +76,8 @@ void SimProcess::Milestone() {
   stepping_ = false;
   AdvanceTo(next_step_);
   if (watch_.progressed) watch_.progressed(step_);
-  if (step_ == plan.fail_at_step && setup_.attempt.number <= plan.fail_attempts) return ExitNow(1);
+  const bool last = setup_.rank == setup_.members - 1;
+  if (step_ == plan.fail_at_step && setup_.attempt.number <= plan.fail_attempts && last) return ExitNow(1);
   if (step_ == plan.total_steps) said_completed_ = fact_.completed = true;
   if (step_ == plan.ask_at_step && !fact_.completed) exit_after_save_ = 85;
   if (fact_.completed) exit_after_save_ = 0;
@@ -104,9 +105,11 @@ Manifest SimProcess::ManifestNow() const {
 
 void SimProcess::Saved() {
   if (!store_->Answers()) return Then(500, &SimProcess::Saved);  // it waits, as a job does that cannot save
-  saving_ = false;
   const Manifest manifest = ManifestNow();
-  if (manifest.path != parent_) {
+  // They save together: nobody leaves for having saved before all of it is there.
+  if (setup_.rank > 0 && exit_after_save_ == 85 && !term_ && store_->Find(manifest.path) == nullptr) return Then(500, &SimProcess::Saved);
+  saving_ = false;
+  if (manifest.path != parent_ && setup_.rank == 0) {
     store_->Publish(manifest);
     parent_ = manifest.path;
     if (setup_.plan.reports_checkpoints && watch_.saved) watch_.saved(step_, manifest.path);
@@ -155,7 +158,7 @@ void SimProcess::ExitNow(int64_t code) { Gone({true, code, 0, said_completed_});
 void SimProcess::Gone(const ProcessEnd& end) {
   ++plan_;
   alive_ = false;
-  if (saving_ && rng_.Chance(setup_.late_write)) {
+  if (saving_ && setup_.rank == 0 && rng_.Chance(setup_.late_write)) {
     // Its bytes were on their way already.
     world_->After(rng_.Between(0, 120'000), [store = store_, world = world_, manifest = ManifestNow()] {
       world->Reach("a checkpoint landed after its writer's death");

@@ -21,6 +21,7 @@ struct ProcessSetup {
   std::string job_uid, checkpoint_dir, resume_path;
   std::vector<int> devices;
   double late_write = 0;
+  int64_t rank = 0, members = 1;  // of several members the first one saves for all, and the last one is where the plan fails
 };
 
 // How it ended, as its supervisor sees it.

@@ -18,7 +18,7 @@ std::string DigestOf(const std::string& bytes) {
 
 }  // namespace
 
-SimUsers::SimUsers(Surroundings around) : around_(around), rng_(around.world->Luck("users")) {}
+SimUsers::SimUsers(Surroundings around) : around_(around), rng_(around.world->Luck("users")), gangs_(around.world->Luck("gangs")) {}
 
 core::NewJob SimUsers::MakeUp(bool haste) {
   JobPlan plan;
@@ -48,6 +48,7 @@ core::NewJob SimUsers::MakeUp(bool haste) {
   if (rng_.Chance(0.6)) job.shape.gpu_count = rng_.Between(1, 4);
   if (rng_.Chance(0.2)) job.shape.interruptible = false;
   if (rng_.Chance(0.15)) job.shape.markets = {Market::kSpot, Market::kOnDemand};
+  if (gangs_.Chance(0.15)) job.shape.nodes = gangs_.Between(2, 3);
   job.priority = rng_.Between(1, 100);
   job.grace_ms = rng_.Between(1, 60) * 1'000;
   if (rng_.Chance(0.1)) job.max_silence_ms = 90'000;

@@ -51,7 +51,7 @@ class SimUsers {
   const core::State* State() const { return around_.host->up() ? &around_.host->engine()->state() : nullptr; }
 
   const Surroundings around_;
-  Rng rng_;
+  Rng rng_, gangs_;
   int64_t made_ = 0;
   size_t unanswered_ = 0, living_ = 0;
   bool gives_up_endless_ = false;

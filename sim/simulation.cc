@@ -308,7 +308,11 @@ std::string Simulation::WhatIsLeft() const {
         absl::StrAppend(&left, " (", why.message, ")");
       absl::StrAppend(&left, "; ");
     }
-    if (live.job.next_index < live.job.task_count) absl::StrAppend(&left, "job ", id, " has tasks that never began; ");
+    if (live.job.next_index >= live.job.task_count) continue;
+    absl::StrAppend(&left, "job ", id, " has tasks that never began");
+    for (const core::Why& why : core::Explain(state, host_->engine()->soft(), plan_.policy, {id, live.job.next_index}, state.meta.now_ms))
+      absl::StrAppend(&left, " (", why.message, ")");
+    absl::StrAppend(&left, "; ");
   }
   for (const auto& [id, node] : state.nodes) {
     if (node.owned) absl::StrAppend(&left, "node ", id, " ", node.name, " ", std::string(Name(node.state)), " ", node.instance_id, " (", node.reason, "); ");

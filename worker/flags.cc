@@ -22,6 +22,7 @@ const char kUsage[] =
     "  --server HOST:PORT     the scheduler's worker port; default 127.0.0.1:7071\n"
     "  --token-file FILE      default SPILLWAY_HOME/tokens/worker where it exists\n"
     "  --node-name NAME       unique within the provider; default this machine's name\n"
+    "  --address HOST         where other nodes reach this one, for jobs on several nodes; default: this machine's address towards the scheduler\n"
     "  --provider NAME        who supplies this node: static (default), local, playground, ... as the scheduler's configuration names it\n"
     "  --instance-id ID       the provider's name for it\n"
     "  --market M             reserved (default), spot or on_demand\n"
@@ -97,6 +98,7 @@ absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments, cons
                                                {"--server", "127.0.0.1:7071"},
                                                {"--token-file", ""},
                                                {"--node-name", host_name},
+                                               {"--address", ""},
                                                {"--provider", "static"},
                                                {"--instance-id", ""},
                                                {"--market", "reserved"},
@@ -140,6 +142,7 @@ absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments, cons
   if (flags.help || flags.version) return flags;
 
   flags.node_name = values["--node-name"];
+  flags.address = values["--address"];
   flags.server = values["--server"];
   flags.provider = values["--provider"];
   flags.instance_id = values["--instance-id"];
@@ -157,6 +160,7 @@ absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments, cons
     }
   }
   RETURN_IF_ERROR(CheckName("--node-name", flags.node_name, false));
+  RETURN_IF_ERROR(CheckName("--address", flags.address, true));
   RETURN_IF_ERROR(CheckName("--provider", flags.provider, false));
   RETURN_IF_ERROR(CheckName("--instance-id", flags.instance_id, true));
   RETURN_IF_ERROR(CheckName("--zone", flags.zone, true));

@@ -12,8 +12,8 @@
 namespace spillway::worker {
 
 struct Flags {
-  std::string home, server, token_file, node_name, provider, instance_id, zone, region, resources, notice_source, metadata_url, supervisor, containment,
-      disk_quota;
+  std::string home, server, token_file, node_name, address, provider, instance_id, zone, region, resources, notice_source, metadata_url, supervisor,
+      containment, disk_quota;
   int64_t pids_max = frames::kAttemptPidsMax;
   Market market = Market::kReserved;
   int64_t max_lifetime_ms = 0;

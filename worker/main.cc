@@ -90,6 +90,7 @@ AgentOptions OptionsOf(const Flags& flags, const Machine& machine, const DiskLim
   FillRandom(&options.session.seed, sizeof options.session.seed);
   options.session.node_lease_ms = flags.node_lease_ms;
   options.link = {flags.server, flags.token_file};
+  options.address = flags.address;
   options.supervisor.home = flags.home;
   options.supervisor.program = flags.supervisor;
   if (flags.containment != "auto") options.supervisor.extra_args = {"--containment", flags.containment};

@@ -1,12 +1,10 @@
 #include "worker/node_agent.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +18,7 @@
 #include "base/status_macros.h"
 #include "base/subprocess.h"
 #include "worker/examiner.h"
+#include "worker/rendezvous.h"
 
 namespace spillway::worker {
 namespace {
@@ -29,20 +28,6 @@ constexpr int64_t kMendEveryMs = 1'000;
 constexpr int kSupervisorFramesPerTurn = 512;
 constexpr int64_t kFlushMs = 1'000;
 constexpr int64_t kShutdownReplyMs = 2'000;
-
-// A port nobody listens on now, for launchers that ask for one. Nothing keeps it free.
-int FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return 0;
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  const bool bound =
-      bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
-  close(fd);
-  return bound ? ntohs(address.sin_port) : 0;
-}
 
 // Little of the worker's own surroundings reaches a job. Our programs are found by name, after the system's: `spillway report` is how a script speaks.
 std::map<std::string, std::string> BaseEnvironment() {
@@ -321,6 +306,13 @@ void NodeAgent::CarryOut(StartAttempt& out) {
     }();
     PostStaged({attempt, plan});
   });
+}
+
+void NodeAgent::CarryOut(ReserveRendezvous& out) {
+  const int port = FreePort();
+  const absl::StatusOr<std::string> address = options_.address.empty() ? AddressTowards(options_.link.server) : options_.address;
+  if (!address.ok()) LOG(WARNING) << "no address for the members of " << out.attempt.ToString() << " to meet at: " << address.status().message();
+  Post(RendezvousReserved{out.attempt, port == 0 || !address.ok() ? "" : absl::StrCat(*address, ":", port)});
 }
 
 void NodeAgent::CarryOut(StopAttempt& out) {

@@ -31,6 +31,7 @@ struct AgentOptions {
   LinkOptions link;
   supervisor::ClientOptions supervisor;
   std::vector<int> device_indices;
+  std::string address;  // where other nodes reach this one; "": as the scheduler sees it
   DiskLimits disk;
   int64_t pids_max = frames::kAttemptPidsMax;  // of one attempt
   int signal_fd = -1;                          // a signalfd of SIGTERM and SIGINT; -1: none
@@ -72,6 +73,7 @@ class NodeAgent {
   void CarryOut(Disconnect& out);
   void CarryOut(SendFrame& out);
   void CarryOut(StartAttempt& out);
+  void CarryOut(ReserveRendezvous& out);
   void CarryOut(StopAttempt& out);
   void CarryOut(KillAttempt& out);
   void CarryOut(NoticeAttempts& out);

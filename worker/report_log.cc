@@ -25,6 +25,7 @@ std::string Encode(const Report& report) {
                 {"task", report.attempt.index},
                 {"attempt", report.attempt.number},
                 {"kind", static_cast<int>(report.kind)}};
+  if (!report.rendezvous.empty()) value["rendezvous"] = report.rendezvous;
   if (report.kind == Report::Kind::kCheckpoint) {
     value["step"] = report.checkpoint.step;
     value["path"] = report.checkpoint.path;
@@ -50,7 +51,7 @@ Report Decode(const json& value) {
   report.attempt = {value.at("job").get<int64_t>(), value.at("task").get<int64_t>(), value.at("attempt").get<int64_t>()};
   report.kind = static_cast<Report::Kind>(value.at("kind").get<int>());
   switch (report.kind) {
-    case Report::Kind::kAccepted:
+    case Report::Kind::kAccepted: report.rendezvous = value.value("rendezvous", std::string()); break;
     case Report::Kind::kStarted: break;
     case Report::Kind::kCheckpoint:
       report.checkpoint = {value.at("step").get<int64_t>(), value.at("path").get<std::string>(), value.at("sha256").get<std::string>(),

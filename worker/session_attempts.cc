@@ -233,7 +233,12 @@ void SessionLogic::On(const DiskOver& in) {
 
 void SessionLogic::OnOffer(const Offer& offer, bool in_welcome) {
   const AttemptId& attempt = offer.attempt;
-  if (const Known* known = Find(attempt)) return AnswerByState(*known);
+  if (Known* known = Find(attempt)) {
+    // The word to start, for which it was waiting.
+    if (known->step != Step::kHeld || offer.rendezvous.empty() || !known->offer.rendezvous.empty()) return AnswerByState(*known);
+    known->offer.rendezvous = offer.rendezvous;
+    return StartIfPossible(*known);
+  }
   if (const AttemptNumber newest = NewestOf(attempt.task()); newest >= attempt.number) {
     return EndUnstarted(attempt, EndCause::kFenced, Initiator::kNode,
                         newest == attempt.number ? "this attempt was here before" : absl::StrCat("attempt ", newest, " of this task was here already"));
@@ -258,12 +263,32 @@ void SessionLogic::OnOffer(const Offer& offer, bool in_welcome) {
   RememberNewest(attempt);
   Known& kept = known_.emplace(attempt, std::move(known)).first->second;
   ++living_;
-  Queue(Plain(attempt, Report::Kind::kAccepted), 0);
+  kept.reserves = IsGang(offer) && offer.rank == 0 && offer.rendezvous.empty();
+  if (kept.reserves) {
+    Put(ReserveRendezvous{attempt});
+  } else {
+    Accept(kept);
+  }
   // A newer attempt of a task ends the authority of every older one.
   for (auto it = known_.lower_bound(AttemptId{attempt.job, attempt.index, 0}); it != known_.end() && it->first < attempt; ++it) {
     if (Lives(it->second)) KillKnown(it->second, EndCause::kFenced, Initiator::kScheduler, absl::StrCat("attempt ", attempt.number, " was offered"));
   }
   StartIfPossible(kept);
+}
+
+void SessionLogic::On(const RendezvousReserved& in) {
+  Known* known = Find(in.attempt);
+  if (known == nullptr || !known->reserves || known->step != Step::kHeld) return;
+  known->reserves = false;
+  known->rendezvous = in.rendezvous;
+  if (in.rendezvous.empty()) return End(*known, {EndCause::kLaunchFailed, Initiator::kNode, "no port is free for its members to meet at"}, 0);
+  Accept(*known);
+}
+
+void SessionLogic::Accept(const Known& known) {
+  Report report = Plain(known.offer.attempt, Report::Kind::kAccepted);
+  report.rendezvous = known.rendezvous;
+  Queue(std::move(report), 0);
 }
 
 void SessionLogic::OnStop(const Stop& stop) {
@@ -302,6 +327,7 @@ void SessionLogic::StopWhatIsNotWanted(const Welcome& welcome) {
 // ---- attempts ----
 
 void SessionLogic::StartIfPossible(Known& known) {
+  if (IsGang(known.offer) && known.offer.rendezvous.empty()) return;
   if (lease_.PhaseAt(now_ms_) != LeasePhase::kHeld || OlderLives(known.offer.attempt) || DevicesTaken(known)) return;
   known.step = Step::kStarting;
   Put(StartAttempt{known.key, known.offer, known.spec});
@@ -374,8 +400,8 @@ void SessionLogic::AnswerByState(const Known& known) {
     if (!book_.Pending(attempt, Report::Kind::kEnded)) Queue(Ended(attempt, known.end), 0);
     return;
   }
-  if (book_.Pending(attempt, Report::Kind::kAccepted)) return;
-  Queue(Plain(attempt, Report::Kind::kAccepted), 0);
+  if (known.reserves || book_.Pending(attempt, Report::Kind::kAccepted)) return;
+  Accept(known);
   if (known.step == Step::kRunning && !book_.Pending(attempt, Report::Kind::kStarted)) Queue(Plain(attempt, Report::Kind::kStarted), 0);
 }
 

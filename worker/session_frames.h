@@ -72,6 +72,7 @@ struct Report {
   Kind kind = Kind::kAccepted;
   CheckpointFound checkpoint;  // kCheckpoint
   EndFacts end;                // kEnded
+  std::string rendezvous;      // kAccepted
   bool operator==(const Report&) const = default;
 };
 
@@ -105,8 +106,11 @@ struct Offer {
   int64_t resume_step = 0;
   std::vector<int> devices;
   std::string log_path;
+  int64_t rank = 0, members = 1;
+  std::string node_list, rendezvous;
   bool operator==(const Offer&) const = default;
 };
+inline bool IsGang(const Offer& offer) { return offer.members > 1; }
 
 struct Stop {
   AttemptId attempt;

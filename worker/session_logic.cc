@@ -159,7 +159,8 @@ void SessionLogic::OnDurable(const std::vector<Report>& reports) {
     if (known == nullptr || known->step != Step::kEnded || known->end_durable) continue;
     known->end_durable = true;
     ended_durable_.push_back(report.attempt);
-    Put(CleanUp{report.attempt, known->offer.checkpoint_dir});
+    // The members of a gang share their checkpoint directory: none of them knows when it is of no use any more.
+    Put(CleanUp{report.attempt, IsGang(known->offer) ? "" : known->offer.checkpoint_dir});
   }
 }
 

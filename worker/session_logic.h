@@ -73,6 +73,11 @@ struct DiskOver {
   AttemptId attempt;
   std::string detail;
 };
+// Answers ReserveRendezvous: "HOST:PORT" that the other members can reach; "" when there is none.
+struct RendezvousReserved {
+  AttemptId attempt;
+  std::string rendezvous;
+};
 struct LocalNotice {
   int64_t in_ms = 0;
   std::string source;
@@ -85,7 +90,7 @@ struct DrainAndExit {
 struct Tick {};
 
 using Input = std::variant<Connected, Disconnected, FrameReceived, frames::Inventory, frames::Event, StartRefused, CheckpointChecked, ScanResult, DiskOver,
-                           LocalNotice, DrainAndExit, Tick>;
+                           RendezvousReserved, LocalNotice, DrainAndExit, Tick>;
 
 // ---- outputs ----
 
@@ -105,6 +110,10 @@ struct StartAttempt {
   std::string key;
   Offer offer;
   std::shared_ptr<const std::string> spec;
+};
+// A port of this node for the members of a gang to meet at. Answered by RendezvousReserved.
+struct ReserveRendezvous {
+  AttemptId attempt;
 };
 struct StopAttempt {
   frames::Stop stop;
@@ -163,8 +172,8 @@ struct Exit {
   std::string why;
 };  // the last output ever
 
-using Output = std::variant<Connect, Disconnect, SendFrame, StartAttempt, StopAttempt, KillAttempt, NoticeAttempts, RenewLease, AckEvents, CheckCheckpoint,
-                            ScanCheckpoints, SaveReports, SaveReportAck, SaveNode, CleanUp, LogLine, Exit>;
+using Output = std::variant<Connect, Disconnect, SendFrame, StartAttempt, ReserveRendezvous, StopAttempt, KillAttempt, NoticeAttempts, RenewLease, AckEvents,
+                            CheckCheckpoint, ScanCheckpoints, SaveReports, SaveReportAck, SaveNode, CleanUp, LogLine, Exit>;
 // clang-format on
 
 struct SessionConfig {
@@ -210,7 +219,7 @@ class SessionLogic {
 
  private:
   enum class Phase { kNoSupervisor, kWaiting, kConnecting, kHelloSent, kWelcomed };
-  // kHeld: waits for an older attempt of its task, or one that holds its devices, to be gone, or for a lease. kScanning: its tree is gone, its checkpoints are being listed.
+  // kHeld: waits for an older attempt of its task, or one that holds its devices, to be gone, for a lease, or for the other members. kScanning: its tree is gone, its checkpoints are being listed.
   enum class Step { kHeld, kStarting, kRunning, kScanning, kEnded };
 
   struct Known {
@@ -228,6 +237,8 @@ class SessionLogic {
     int64_t progress_sent_ms = 0;
     EndFacts end;  // kEnded
     bool end_durable = false;
+    bool reserves = false;   // accepted once its rendezvous is reserved
+    std::string rendezvous;  // which was reserved here
   };
 
   // session_logic.cc: the session.
@@ -261,6 +272,7 @@ class SessionLogic {
   void On(const StartRefused& in);
   void On(const CheckpointChecked& in);
   void On(const ScanResult& in);
+  void On(const RendezvousReserved& in);
   void On(const DiskOver& in);
   std::string Isolation(const frames::Inventory& inventory) const;
   void OnOffer(const Offer& offer, bool in_welcome);
@@ -278,6 +290,7 @@ class SessionLogic {
   void End(Known& known, EndFacts end, uint64_t event);
   void EndUnstarted(const AttemptId& attempt, EndCause cause, Initiator initiator, absl::string_view detail);
   void AnswerByState(const Known& known);
+  void Accept(const Known& known);
   void Queue(Report report, uint64_t event);
   Known* Find(const AttemptId& attempt);
   bool OlderLives(const AttemptId& attempt) const;

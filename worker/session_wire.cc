@@ -1,5 +1,7 @@
 #include "worker/session_wire.h"
 
+#include <algorithm>
+
 namespace spillway::worker {
 namespace {
 
@@ -78,7 +80,7 @@ void Set(const Report& report, v1::Report* out) {
   out->set_seq(report.seq);
   Set(report.attempt, out->mutable_attempt());
   switch (report.kind) {
-    case Report::Kind::kAccepted: out->mutable_accepted(); break;
+    case Report::Kind::kAccepted: out->mutable_accepted()->set_rendezvous(report.rendezvous); break;
     case Report::Kind::kStarted: out->mutable_started(); break;
     case Report::Kind::kCheckpoint: {
       v1::CheckpointReport* checkpoint = out->mutable_checkpoint();
@@ -106,6 +108,7 @@ Report Get(const v1::Report& report) {
   Report out;
   out.seq = report.seq();
   out.attempt = Get(report.attempt());
+  if (report.has_accepted()) out.rendezvous = report.accepted().rendezvous();
   if (report.has_started()) out.kind = Report::Kind::kStarted;
   if (report.has_checkpoint()) {
     const v1::CheckpointReport& checkpoint = report.checkpoint();
@@ -136,6 +139,10 @@ void Set(const Offer& offer, v1::SchedulerFrame::Offer* out) {
   out->set_resume_step(offer.resume_step);
   for (const int device : offer.devices) out->add_devices(device);
   out->set_log_path(offer.log_path);
+  out->set_rank(static_cast<int32_t>(offer.rank));
+  out->set_members(static_cast<int32_t>(offer.members));
+  out->set_node_list(offer.node_list);
+  out->set_rendezvous(offer.rendezvous);
 }
 
 Offer Get(const v1::SchedulerFrame::Offer& offer) {
@@ -149,6 +156,10 @@ Offer Get(const v1::SchedulerFrame::Offer& offer) {
   out.resume_step = offer.resume_step();
   out.devices.assign(offer.devices().begin(), offer.devices().end());
   out.log_path = offer.log_path();
+  out.rank = offer.rank();
+  out.members = std::max(1, offer.members());
+  out.node_list = offer.node_list();
+  out.rendezvous = offer.rendezvous();
   return out;
 }
 

@@ -52,15 +52,17 @@ absl::StatusOr<std::vector<std::string>> Environment(const Offer& offer, const v
   env["SPILLWAY_ATTEMPT"] = absl::StrCat(offer.attempt.number);
   env["SPILLWAY_JOB_UID"] = offer.job_uid;
   env["SPILLWAY_CLUSTER"] = context.cluster_uuid;
-  env["SPILLWAY_NODE_RANK"] = "0";
-  env["SPILLWAY_NUM_NODES"] = "1";
-  env["SPILLWAY_NODE_LIST"] = context.node_name;
+  env["SPILLWAY_NODE_RANK"] = absl::StrCat(offer.rank);
+  env["SPILLWAY_NUM_NODES"] = absl::StrCat(offer.members);
+  env["SPILLWAY_NODE_LIST"] = IsGang(offer) ? offer.node_list : context.node_name;
   env["SPILLWAY_CHECKPOINT_DIR"] = checkpoint_dir;
   env["SPILLWAY_RESUME_FROM"] = resume_from;
   const int64_t max_duration_ms = spec.limits().max_duration_ms();
   env["SPILLWAY_DEADLINE"] = max_duration_ms > 0 ? FormatUtcMs(context.now_utc_ms + max_duration_ms) : "";
-  env["MASTER_ADDR"] = "127.0.0.1";
-  env["MASTER_PORT"] = absl::StrCat(context.master_port);
+  const std::string master = IsGang(offer) ? offer.rendezvous : absl::StrCat("127.0.0.1:", context.master_port);
+  const size_t colon = std::min(master.rfind(':'), master.size());
+  env["MASTER_ADDR"] = master.substr(0, colon);
+  env["MASTER_PORT"] = master.substr(std::min(colon + 1, master.size()));
   if (!context.device_indices.empty()) {
     ASSIGN_OR_RETURN(env["CUDA_VISIBLE_DEVICES"], Devices(offer, context));  // "" hides all from a job that asked for none
     env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";

@@ -51,6 +51,15 @@ std::string EndText(const v1::Attempt& attempt) {
   return text;
 }
 
+std::string MembersText(const v1::Attempt& attempt) {
+  std::string text;
+  for (int rank = 0; rank < attempt.members_size(); ++rank) {
+    const v1::Attempt::Member& member = attempt.members(rank);
+    absl::StrAppend(&text, "  member ", rank, " on ", Printable(member.node_name(), 60), ": ", Name(static_cast<AttemptState>(member.state())), "\n");
+  }
+  return text;
+}
+
 std::string Timeline(const v1::Task& task, const Context& context) {
   Table table({">TRY", "NODE", "MARKET", "OFFERED", ">RAN", "STEPS", "END", ">SAVED", ">LOST", "DETAIL"});
   for (const v1::Attempt& kept : task.attempts()) {
@@ -77,6 +86,7 @@ std::string Timeline(const v1::Task& task, const Context& context) {
   if (task.attempts_total() > task.attempts_size()) absl::StrAppend(&text, "the newest ", task.attempts_size(), " of ", task.attempts_total(), " attempts\n");
   absl::StrAppend(&text, table.Render(context.colours));
   const v1::Attempt& last = task.attempts(task.attempts_size() - 1);
+  if (last.state() != v1::ENDED) absl::StrAppend(&text, MembersText(last));
   if (last.state() != v1::ENDED && !last.placement_reason().empty()) absl::StrAppend(&text, "  there because: ", Printable(last.placement_reason(), 400), "\n");
   return text;
 }

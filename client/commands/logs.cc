@@ -17,12 +17,14 @@ class Logs final : public Verb {
             {"spillway logs -f last", "follow it, and every attempt after it, until the job has ended"},
             {"spillway logs 5.17", "the task 17 of an array"},
             {"spillway logs 5 --attempt 1", "the first attempt; 5.0@1 means the same"},
-            {"spillway logs 5 --attempt all", "every attempt, one after the other"}};
+            {"spillway logs 5 --attempt all", "every attempt, one after the other"},
+            {"spillway logs 5 --member 1", "of a job on several nodes, the second one's"}};
   }
   void Define(VerbBuilder& builder) override {
     builder.Positional("JOB", &job_, "a job, task or attempt", true);
     builder.Flag("-f,--follow", &follow_, "go on until it has ended");
     builder.Option("--attempt", &attempt_, "N|all", "one attempt, or all; default: the newest");
+    builder.Option("--member", &member_, "RANK", "of a job on several nodes, which; default: 0");
   }
   int Run(Context& context) override {
     ASSIGN_OR_FAIL(context, Api* const api, context.connect());
@@ -36,17 +38,21 @@ class Logs final : public Verb {
         return context.Fail(absl::InvalidArgumentError(absl::StrCat("`", job_, "` and --attempt ", number, " name two attempts")));
       attempt.number = number;
     }
+    int32_t member = 0;
+    if (!member_.empty() && (!absl::SimpleAtoi(member_, &member) || member < 0)) {
+      return context.Fail(absl::InvalidArgumentError(absl::StrCat("--member ", Printable(member_, 40), ": expected a rank from 0")));
+    }
     if (all && attempt.number != 0)
       return context.Fail(absl::InvalidArgumentError(absl::StrCat("`", job_, "` is one attempt, and --attempt all means every one")));
     if (attempt.number != 0) {
-      OR_FAIL(context, CopyLog(context, *api, attempt, follow_));
+      OR_FAIL(context, CopyLog(context, *api, attempt, follow_, member));
       return kExitOk;
     }
     ASSIGN_OR_FAIL(context, const v1::Task task, GetTask(*api, attempt.task()));
     if (follow_) {
       // From the newest attempt on, or from the first one kept.
       const AttemptNumber after = all ? 0 : std::max<AttemptNumber>(0, task.attempts_total() - 1);
-      OR_FAIL(context, FollowLogs(context, *api, attempt.task(), after).status());
+      OR_FAIL(context, FollowLogs(context, *api, attempt.task(), after, member).status());
       return kExitOk;
     }
     if (task.attempts_total() == 0) {
@@ -55,19 +61,19 @@ class Logs final : public Verb {
       return kExitOk;
     }
     if (!all) {
-      OR_FAIL(context, CopyLog(context, *api, AttemptId{attempt.job, attempt.index, 0}, false));
+      OR_FAIL(context, CopyLog(context, *api, AttemptId{attempt.job, attempt.index, 0}, false, member));
       return kExitOk;
     }
     for (const v1::Attempt& each : task.attempts()) {
       *context.out << context.Painted(absl::StrCat("==> ", HumanAttempt(each.key()), " on ", Printable(each.node_name(), 60), " <=="), Colour::kBold) << '\n';
-      const absl::Status copied = CopyLog(context, *api, AttemptId{attempt.job, attempt.index, each.key().attempt()}, false);
+      const absl::Status copied = CopyLog(context, *api, AttemptId{attempt.job, attempt.index, each.key().attempt()}, false, member);
       if (!copied.ok() && !absl::IsNotFound(copied)) return context.Fail(copied);
     }
     return kExitOk;
   }
 
  private:
-  std::string job_, attempt_;
+  std::string job_, attempt_, member_;
   bool follow_ = false;
 };
 

@@ -8,6 +8,7 @@
 #include "scheduler/core/fit/room.h"
 #include "scheduler/core/policy/offers.h"
 #include "scheduler/core/policy/silence.h"
+#include "scheduler/core/policy/slack.h"
 
 namespace spillway::core {
 namespace {
@@ -116,8 +117,9 @@ Admitted AdmitOne(const AdmitContext& context, const Place& command) {
     if (const absl::Status may = MayHold(context, *node, shape, member.devices); !may.ok()) return may;
     attempt.members.push_back({member.node, member.devices, false});
     attempt.node_names.push_back(node->name);
-    attempt.market = node->market;
-    attempt.price_micros_per_hour = node->price_micros_per_hour;
+    // What can be taken away from one member is taken away from all.
+    if (attempt.market == Market::kUnspecified || CanBeTaken(node->market)) attempt.market = node->market;
+    attempt.price_micros_per_hour = std::max(attempt.price_micros_per_hour, node->price_micros_per_hour);
   }
   Admission admission;
   admission.events.push_back(AttemptOffered{command.task, std::move(attempt)});
@@ -210,7 +212,9 @@ Admitted AdmitOne(const AdmitContext& context, const DeclareLost& command) {
 
 Admitted AdmitOne(const AdmitContext& context, const FenceAttempt& command) {
   const Attempt* attempt = FindAttempt(context.state, command.attempt);
-  if (attempt == nullptr) return Refused(absl::StrCat("attempt ", command.attempt.ToString(), " does not live"));
+  if (attempt == nullptr || LivingMember(*attempt, command.node) == nullptr) {
+    return Refused(absl::StrCat("attempt ", command.attempt.ToString(), " does not live on node ", command.node));
+  }
   const Job& job = *FindJob(context.state, command.attempt.job);
   if (job.max_silence_ms <= 0) return Refused(absl::StrCat("job ", job.id, " waits for the lease of its nodes to end"));
   End end;
@@ -218,7 +222,7 @@ Admitted AdmitOne(const AdmitContext& context, const FenceAttempt& command) {
   end.initiator = Initiator::kScheduler;
   end.detail = command.reason;
   Admission admission;
-  admission.events.push_back(EndOf(context, job, *FindTask(context.state, command.attempt.task()), end));
+  EndMember(context, job, *FindTask(context.state, command.attempt.task()), command.node, end, &admission.events);
   return admission;
 }
 

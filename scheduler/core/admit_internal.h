@@ -73,12 +73,15 @@ struct End {
   std::string detail;
   int64_t to_step = 0;
   bool nodes_own_word = false;  // the node that was offered the attempt says so
+  NodeId cause_node = 0;        // of several members, whose end it was; 0: the first
   NodeId gone_node = 0;         // see AttemptEnded
   int64_t billed_until_ms = 0;
 };
 // The event, with what becomes of the task. Requires task.attempt.
 AttemptEnded EndOf(const AdmitContext& context, const Job& job, const Task& task, const End& end);
-// One AttemptEnded for every attempt living on the node, by id.
+// The attempt's member on `node` is over. The last one ends the attempt; before that one that failed takes the others along. Requires that it lives there.
+void EndMember(const AdmitContext& context, const Job& job, const Task& task, NodeId node, const End& end, std::vector<Event>* events);
+// The members of all attempts living on the node are over.
 void EndAllOn(const AdmitContext& context, NodeId node, const End& end, std::vector<Event>* events);
 // The node's machine is gone by its provider's word, or can no longer run anything: its attempts end, then it does.
 void EndNode(const AdmitContext& context, const Node& node, bool reclaimed, const std::string& reason, int64_t billed_micros, std::vector<Event>* events);

@@ -23,7 +23,9 @@ absl::Status ValidateJob(const NewJob& job, size_t number) {
   }
   if (job.parallel < 0) return bad(absl::StrCat(".array.parallel: must be 1 or more, not ", job.parallel));
   const Shape& shape = job.shape;
-  if (shape.nodes != 1) return bad(absl::StrCat(".resources.nodes: ", shape.nodes, " is not built yet; only 1"));
+  if (shape.nodes < 1 || shape.nodes > limits::kGangMembersMax) {
+    return bad(absl::StrCat(".resources.nodes: must be 1 to ", limits::kGangMembersMax, ", not ", shape.nodes));
+  }
   if (shape.gpu_count < 0 || shape.gpu_count > 64) return bad(absl::StrCat(".resources.gpu.count: must be 0 to 64, not ", shape.gpu_count));
   if (shape.cpu_milli < 0 || shape.memory_bytes < 0 || shape.disk_bytes < 0 || shape.gpu_memory_bytes_min < 0 || shape.gpu_memory_bytes_max < 0) {
     return bad(".resources: must not be negative");
@@ -38,9 +40,10 @@ absl::Status ValidateJob(const NewJob& job, size_t number) {
   return absl::OkStatus();
 }
 
-// Whether anything there is could ever hold the shape.
+// Whether what there is could ever hold the shape, each member on a machine of its own.
 struct Reach {
   bool fits = false;
+  int64_t machines = 0;  // that could hold a member
   bool anything_known = false;
   bool offers_pending = false;  // a provider that creates has not listed its offers yet
   std::string nearest;          // what comes closest, and what it lacks
@@ -49,10 +52,16 @@ struct Reach {
 Reach ReachOf(const State& state, const Shape& shape) {
   Reach reach;
   int least = std::numeric_limits<int>::max();
+  // At once, by provider: those that are there, or as many as it may make.
+  std::map<std::string, int64_t> living, most;
   const auto consider = [&](uint32_t misfits, const std::string& called, const auto& thing) {
     reach.anything_known = true;
-    if (misfits == 0) reach.fits = true;
-    if (reach.fits) return;
+    if (misfits == 0) {
+      reach.machines = 0;
+      for (const auto& [provider, count] : most) reach.machines += count;
+      reach.fits = reach.machines >= shape.nodes;
+      return;
+    }
     if (const int distance = Distance(misfits, shape, thing.capacity); distance < least) {
       least = distance;
       reach.nearest = absl::StrCat(called, thing.name, " ", DescribeMisfits(misfits, shape, thing));
@@ -60,7 +69,9 @@ Reach ReachOf(const State& state, const Shape& shape) {
   };
   for (const auto& [id, node] : state.nodes) {
     if (node.state == NodeState::kReleasing) continue;
-    consider(Misfits(shape, node), "node ", node);
+    const uint32_t misfits = Misfits(shape, node);
+    if (misfits == 0) most[node.provider] = std::max(most[node.provider], ++living[node.provider]);
+    consider(misfits, "node ", node);
     if (reach.fits) return reach;
   }
   std::set<std::string> listed;
@@ -69,7 +80,9 @@ Reach ReachOf(const State& state, const Shape& shape) {
     if (offer.withdrawn) continue;
     const auto provider = state.meta.providers.find(offer.provider);
     if (provider == state.meta.providers.end() || !provider->second.can_create || provider->second.max_nodes <= 0) continue;
-    consider(Misfits(shape, offer), absl::StrCat("offer ", offer.provider, "/"), offer);
+    const uint32_t misfits = Misfits(shape, offer);
+    if (misfits == 0) most[offer.provider] = std::max(most[offer.provider], provider->second.max_nodes);
+    consider(misfits, absl::StrCat("offer ", offer.provider, "/"), offer);
     if (reach.fits) return reach;
   }
   for (const auto& [name, provider] : state.meta.providers) {
@@ -77,6 +90,12 @@ Reach ReachOf(const State& state, const Shape& shape) {
     if (provider.can_create && provider.max_nodes > 0 && allowed && !listed.contains(name)) reach.offers_pending = true;
   }
   return reach;
+}
+
+std::string NeverFits(const Shape& shape, const Reach& reach, size_t place) {
+  const std::string what = absl::StrCat("jobs[", place, "] never fits: needs ", shape.nodes > 1 ? absl::StrCat(shape.nodes, " nodes, each with ") : "");
+  return absl::StrCat(what, DescribeNeed(shape), reach.machines > 0 ? absl::StrCat("; only ", reach.machines, reach.machines == 1 ? " fits" : " fit") : "",
+                      reach.nearest.empty() ? "" : absl::StrCat("; nearest: ", reach.nearest));
 }
 
 // A deadline that is over is a mistake; one that cannot be met is told, for the expectation may be one.
@@ -219,7 +238,7 @@ Admitted AdmitOne(const AdmitContext& context, const Submit& command) {
       const Reach reach = ReachOf(state, wanted.shape);
       if (!reach.fits) {
         if (reach.anything_known && !reach.offers_pending) {
-          return absl::InvalidArgumentError(absl::StrCat("jobs[", i, "] never fits: needs ", DescribeNeed(wanted.shape), "; nearest: ", reach.nearest));
+          return absl::InvalidArgumentError(NeverFits(wanted.shape, reach, i));
         }
         const std::string warning = absl::StrCat("jobs[", i, "]: nothing known yet could hold ", DescribeNeed(wanted.shape),
                                                  "; it waits until a node registers or a provider lists its offers");

@@ -62,10 +62,11 @@ Node NewRow(const AdmitContext& context, const std::string& provider, const Node
 }
 
 // A new life of the machine: what was there and is not in its inventory is over. OFFERED ones too: the life before may have begun one and not lived to say
-// so, and an attempt begins once.
-void EndForgotten(const AdmitContext& context, const Node& node, const NodeHello& hello, std::vector<Event>* events) {
+// so, and an attempt begins once. How many they are.
+size_t EndForgotten(const AdmitContext& context, const Node& node, const NodeHello& hello, std::vector<Event>* events) {
+  size_t ended = 0;
   const auto attempts = context.state.index.on_node.find(node.id);
-  if (attempts == context.state.index.on_node.end()) return;
+  if (attempts == context.state.index.on_node.end()) return ended;
   for (const AttemptId& id : attempts->second) {
     const bool known = std::any_of(hello.inventory.begin(), hello.inventory.end(), [&](const InventoryEntry& entry) { return entry.attempt == id; });
     const Task& task = *FindTask(context.state, id.task());
@@ -74,13 +75,10 @@ void EndForgotten(const AdmitContext& context, const Node& node, const NodeHello
     end.cause = EndCause::kNodeLost;
     end.initiator = Initiator::kNode;
     end.detail = absl::StrCat("the node forgot it: ", node.name, " started anew");
-    events->push_back(EndOf(context, *FindJob(context.state, id.job), task, end));
+    EndMember(context, *FindJob(context.state, id.job), task, node.id, end, events);
+    ++ended;
   }
-}
-
-bool AnythingKeptOn(const AdmitContext& context, const Node& node, const std::vector<Event>& ended) {
-  const auto attempts = context.state.index.on_node.find(node.id);
-  return attempts != context.state.index.on_node.end() && attempts->second.size() > ended.size();
+  return ended;
 }
 
 }  // namespace
@@ -113,7 +111,7 @@ Admitted AdmitOne(const AdmitContext& context, const NodeHello& command) {
 
   Admission admission;
   Node node = old != nullptr ? *old : NewRow(context, provider_name, command);
-  if (old != nullptr && new_life) EndForgotten(context, *old, command, &admission.events);
+  const size_t ended = old != nullptr && new_life ? EndForgotten(context, *old, command, &admission.events) : 0;
   // The answer to its creation was lost, or is still under way: the machine itself says what it is, also when it was given up meanwhile.
   if (old != nullptr && (old->state == NodeState::kRequested || (old->owned && old->instance_id.empty() && !command.instance_id.empty()))) {
     admission.events.push_back(NodeCreated{node.id, command.instance_id});
@@ -125,7 +123,7 @@ Admitted AdmitOne(const AdmitContext& context, const NodeHello& command) {
     node.boot_id = command.boot_id;
     node.report_ack = 0;
   }
-  if (!AnythingKeptOn(context, node, admission.events)) node.capacity = command.capacity;
+  if (WantedOn(state, node.id).size() == ended) node.capacity = command.capacity;  // nothing is left there that needs what it had
   if (!command.isolation.empty()) node.isolation = command.isolation;
   if (!node.owned) {
     node.zone = command.zone;
@@ -165,9 +163,7 @@ class Follower {
     }
     Task& task = found->second;
     if (!task.attempt || task.attempt->number != id.number) return nullptr;
-    const auto& members = task.attempt->members;
-    const bool here = std::any_of(members.begin(), members.end(), [this](const Member& member) { return member.node == node_; });
-    return here ? &task : nullptr;
+    return LivingMember(*task.attempt, node_) != nullptr ? &task : nullptr;
   }
 
  private:
@@ -176,19 +172,51 @@ class Follower {
   std::map<TaskId, Task> tasks_;
 };
 
-void TakeAccepted(const AdmitContext& context, AttemptId id, Task* task, std::vector<Event>* events) {
-  if (task->attempt->accepted_ms != 0) return;
+Member& MemberOn(Attempt* attempt, NodeId node) {
+  return *std::find_if(attempt->members.begin(), attempt->members.end(), [&](const Member& member) { return member.node == node; });
+}
+
+void AcceptAll(const AdmitContext& context, AttemptId id, Task* task, std::vector<Event>* events) {
   events->push_back(AttemptAccepted{id});
   task->attempt->accepted_ms = context.now_ms;
   if (task->attempt->state == AttemptState::kOffered) task->attempt->state = AttemptState::kStarting;
 }
 
-void TakeStarted(const AdmitContext& context, AttemptId id, Task* task, std::vector<Event>* events) {
-  TakeAccepted(context, id, task, events);
-  if (task->attempt->started_ms != 0) return;
+// The last member to accept makes the attempt STARTING: all of them are told to start only then.
+absl::Status TakeAccepted(const AdmitContext& context, NodeId node, const Report& report, Task* task, std::vector<Event>* events) {
+  Attempt& attempt = *task->attempt;
+  if (attempt.accepted_ms != 0) return absl::OkStatus();
+  if (IsGang(attempt)) {
+    Member& member = MemberOn(&attempt, node);
+    const bool first = node == attempt.members.front().node;
+    if (first && report.rendezvous.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("report ", report.seq, ": member 0 of ", report.attempt.ToString(), " does not say where it listens"));
+    }
+    const std::string rendezvous = first ? Printable(report.rendezvous) : "";
+    if (!member.accepted || (first && rendezvous != attempt.rendezvous)) events->push_back(MemberAccepted{report.attempt, node, rendezvous});
+    if (first) attempt.rendezvous = rendezvous;
+    member.accepted = true;
+    if (!std::all_of(attempt.members.begin(), attempt.members.end(), [](const Member& one) { return one.accepted; })) return absl::OkStatus();
+  }
+  AcceptAll(context, report.attempt, task, events);
+  return absl::OkStatus();
+}
+
+// Whoever has started had accepted; of several members nobody starts before all have.
+void TakeStarted(const AdmitContext& context, NodeId node, AttemptId id, Task* task, std::vector<Event>* events) {
+  Attempt& attempt = *task->attempt;
+  if (attempt.accepted_ms == 0 && IsGang(attempt)) return;
+  if (attempt.accepted_ms == 0) AcceptAll(context, id, task, events);
+  if (attempt.started_ms != 0) return;
+  if (IsGang(attempt)) {
+    Member& member = MemberOn(&attempt, node);
+    if (!member.started) events->push_back(MemberStarted{id, node});
+    member.started = true;
+    if (!std::all_of(attempt.members.begin(), attempt.members.end(), [](const Member& one) { return one.started || one.stopped; })) return;
+  }
   events->push_back(AttemptStarted{id});
-  task->attempt->started_ms = context.now_ms;
-  if (task->attempt->state == AttemptState::kStarting) task->attempt->state = AttemptState::kRunning;
+  attempt.started_ms = context.now_ms;
+  if (attempt.state == AttemptState::kStarting) attempt.state = AttemptState::kRunning;
 }
 
 absl::Status TakeCheckpoint(const AdmitContext& context, AttemptId id, const Report& report, Task* task, std::vector<Event>* events) {
@@ -209,15 +237,15 @@ absl::Status TakeCheckpoint(const AdmitContext& context, AttemptId id, const Rep
   return absl::OkStatus();
 }
 
-void TakeEnded(const AdmitContext& context, const Report& report, Task* task, std::vector<Event>* events) {
+void TakeEnded(const AdmitContext& context, NodeId node, const Report& report, Task* task, std::vector<Event>* events) {
   End end;
   end.cause = report.cause == EndCause::kUnspecified ? EndCause::kNodeLost : report.cause;  // a cause from a later version of the worker
   end.initiator = report.initiator;
   end.detail = Printable(report.detail, 1000);
   end.to_step = report.last_step;
   end.nodes_own_word = true;
-  events->push_back(EndOf(context, *FindJob(context.state, task->id.job), *task, end));
-  task->attempt.reset();
+  EndMember(context, *FindJob(context.state, task->id.job), *task, node, end, events);
+  MemberOn(&*task->attempt, node).stopped = true;
 }
 
 }  // namespace
@@ -240,12 +268,14 @@ Admitted AdmitOne(const AdmitContext& context, const NodeReports& command) {
     Task* task = follower.Find(report.attempt);
     if (task == nullptr) continue;  // fenced, moved or forgotten: acknowledged, no more
     switch (report.kind) {
-      case Report::Kind::kAccepted: TakeAccepted(context, report.attempt, task, &admission.events); break;
-      case Report::Kind::kStarted: TakeStarted(context, report.attempt, task, &admission.events); break;
+      case Report::Kind::kAccepted:
+        if (const absl::Status taken = TakeAccepted(context, command.node, report, task, &admission.events); !taken.ok()) return taken;
+        break;
+      case Report::Kind::kStarted: TakeStarted(context, command.node, report.attempt, task, &admission.events); break;
       case Report::Kind::kCheckpoint:
         if (const absl::Status taken = TakeCheckpoint(context, report.attempt, report, task, &admission.events); !taken.ok()) return taken;
         break;
-      case Report::Kind::kEnded: TakeEnded(context, report, task, &admission.events); break;
+      case Report::Kind::kEnded: TakeEnded(context, command.node, report, task, &admission.events); break;
     }
   }
   if (ack != node->report_ack) admission.events.push_back(ReportsTaken{node->id, ack});

@@ -1,4 +1,6 @@
 // Builds the events by which attempts and nodes end. Owns the rule of who is believed about the cause, and when an attempt must be sealed.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "scheduler/core/admit_internal.h"
@@ -25,6 +27,64 @@ End Believed(bool cancelled, const Attempt& attempt, End end) {
 // Nothing can have been written when the very node that was offered the attempt says that it ended and never accepted it. In every other case something
 // may have been, and the next attempt must not start before the store was listed.
 bool MustSeal(const Attempt& attempt, const End& end) { return attempt.accepted_ms > 0 || !end.nodes_own_word; }
+
+// How much an end explains, of those of one gang: a machine's fault explains the errors of its peers, whichever was heard of first, and never the other way.
+int Weight(EndCause cause, Initiator initiator) {
+  switch (cause) {
+    case EndCause::kUnspecified: return 0;
+    case EndCause::kCompleted: return 1;
+    case EndCause::kPeerFailed: return 2;
+    case EndCause::kUserError:
+    case EndCause::kCheckpointed: return 3;
+    default: return AccountOf(cause, initiator) == Account::kUserError ? 4 : 5;
+  }
+}
+
+std::string NameOf(const Attempt& attempt, NodeId node) {
+  for (size_t i = 0; i < attempt.members.size() && i < attempt.node_names.size(); ++i) {
+    if (attempt.members[i].node == node) return absl::StrCat("member ", i, " on ", attempt.node_names[i]);
+  }
+  return absl::StrCat("its member on node ", node);
+}
+
+// The task after what the same command has led to already: one listing may end several of its members.
+Task After(Task task, const std::vector<Event>& events) {
+  const AttemptId id{task.id.job, task.id.index, task.attempt->number};
+  Attempt& attempt = *task.attempt;
+  for (const Event& event : events) {
+    if (const auto* ended = std::get_if<MemberEnded>(&event); ended != nullptr && ended->attempt == id) {
+      for (Member& member : attempt.members) member.stopped = member.stopped || member.node == ended->node;
+      attempt.cause = ended->cause;
+      attempt.initiator = ended->initiator;
+      attempt.detail = ended->detail;
+      attempt.to_step = ended->to_step;
+      attempt.cause_node = ended->cause_node;
+    } else if (const auto* stopped = std::get_if<AttemptStopRequested>(&event); stopped != nullptr && stopped->attempt == id && !attempt.stop) {
+      attempt.stop = stopped->stop;
+    }
+  }
+  return task;
+}
+
+// What the end of one member makes of the whole attempt's, after those that ended before it.
+End Joined(bool cancelled, const Attempt& attempt, NodeId node, End end) {
+  end = Believed(cancelled, attempt, std::move(end));
+  // Whoever was asked to stop takes its peers with it, and they may say so before the wish has reached them.
+  const bool asked = attempt.stop && attempt.stop->cause != EndCause::kPeerFailed;
+  if (asked && end.cause != EndCause::kCompleted) {
+    end.cause = attempt.stop->cause;
+    end.initiator = attempt.stop->initiator;
+  }
+  end.to_step = std::max(end.to_step, attempt.to_step);
+  end.cause_node = node;
+  if (end.cause != EndCause::kCompleted) end.detail = absl::StrCat(NameOf(attempt, node), ": ", end.detail.empty() ? LowerName(end.cause) : end.detail);
+  if (Weight(end.cause, end.initiator) > Weight(attempt.cause, attempt.initiator)) return end;
+  end.cause = attempt.cause;
+  end.initiator = attempt.initiator;
+  end.detail = attempt.detail;
+  end.cause_node = attempt.cause_node;
+  return end;
+}
 
 }  // namespace
 
@@ -63,7 +123,7 @@ AttemptEnded EndOf(const AdmitContext& context, const Job& job, const Task& task
     event.not_before_ms = outcome.backoff_ms > 0 ? context.now_ms + outcome.backoff_ms : 0;
     event.seal = MustSeal(attempt, believed);
   }
-  if (outcome.avoid_node && !attempt.members.empty()) event.avoid_node = attempt.members.front().node;
+  if (outcome.avoid_node && !attempt.members.empty()) event.avoid_node = believed.cause_node != 0 ? believed.cause_node : attempt.members.front().node;
   event.preempted = outcome.preempted;
   event.node_faults = outcome.node_faults;
   event.user_errors = outcome.user_errors;
@@ -73,11 +133,39 @@ AttemptEnded EndOf(const AdmitContext& context, const Job& job, const Task& task
   return event;
 }
 
+void EndMember(const AdmitContext& context, const Job& job, const Task& before, NodeId node, const End& said, std::vector<Event>* events) {
+  const Task task = IsGang(*before.attempt) ? After(before, *events) : before;
+  const Attempt& attempt = *task.attempt;
+  CHECK(LivingMember(attempt, node) != nullptr) << task.id.ToString() << "@" << attempt.number << " does not live on node " << node;
+  const End end = IsGang(attempt) ? Joined(job.cancel_requested || task.cancel_requested, attempt, node, said) : said;
+  const auto others = std::count_if(attempt.members.begin(), attempt.members.end(), [&](const Member& one) { return !one.stopped && one.node != node; });
+  if (others == 0) return events->push_back(EndOf(context, job, task, end));
+  MemberEnded event;
+  event.attempt = {task.id.job, task.id.index, attempt.number};
+  event.node = node;
+  event.cause = end.cause;
+  event.initiator = end.initiator;
+  event.detail = end.detail;
+  event.to_step = end.to_step;
+  event.cause_node = end.cause_node;
+  event.gone_node = end.gone_node;
+  event.billed_until_ms = end.billed_until_ms;
+  events->push_back(std::move(event));
+  if (end.cause == EndCause::kCompleted || attempt.stop) return;
+  StopRequest stop;
+  stop.cause = EndCause::kPeerFailed;
+  stop.initiator = Initiator::kScheduler;
+  stop.grace_ms = job.grace_ms;
+  stop.requested_ms = context.now_ms;
+  stop.reason = end.detail;
+  events->push_back(AttemptStopRequested{{task.id.job, task.id.index, attempt.number}, std::move(stop)});
+}
+
 void EndAllOn(const AdmitContext& context, NodeId node, const End& end, std::vector<Event>* events) {
   const auto attempts = context.state.index.on_node.find(node);
   if (attempts == context.state.index.on_node.end()) return;
   for (const AttemptId& id : attempts->second) {
-    events->push_back(EndOf(context, *FindJob(context.state, id.job), *FindTask(context.state, id.task()), end));
+    EndMember(context, *FindJob(context.state, id.job), *FindTask(context.state, id.task()), node, end, events);
   }
 }
 

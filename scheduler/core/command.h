@@ -105,6 +105,7 @@ struct Report {
   int64_t seq = 0;
   AttemptId attempt;
   Kind kind = Kind::kAccepted;
+  std::string rendezvous;                   // kAccepted, of member 0 of several: "HOST:PORT"
   CheckpointRef checkpoint;                 // kCheckpoint: attempt, step, path, manifest, bytes
   EndCause cause = EndCause::kUnspecified;  // kEnded
   Initiator initiator = Initiator::kUnspecified;
@@ -175,7 +176,7 @@ struct InstanceGone {  // the provider's word about one node, after Terminate or
 
 struct Place {
   TaskId task;
-  std::vector<Member> members;
+  std::vector<Member> members;  // each on a node of its own; the first is member 0
   PlaceReason reason;
 };
 struct RequestNode {
@@ -197,6 +198,7 @@ struct DeclareLost {  // its lease has lapsed and nobody can testify
 };
 struct FenceAttempt {  // its node has been silent for longer than the job allows (Job::max_silence_ms): the owner accepts that it may still run
   AttemptId attempt;
+  NodeId node = 0;
   std::string reason;
 };
 struct SettleJob {  // what it waited for has come to something

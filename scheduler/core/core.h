@@ -28,6 +28,7 @@ struct Policy {
   int64_t offer_backoff_ms;                                      // first after a refusal; doubles up to 5 min
   int64_t candidates_max;                                        // step budget of one Decide
   int64_t displace_again_ms;                                     // a task that made room for another is left alone this long
+  int64_t gang_hold_ms;                                          // so long nodes are held for a gang that is not complete
   Policy();
 };
 
@@ -82,7 +83,7 @@ int64_t NextDeadlineMs(const State& state, const Soft& soft, const Policy& polic
 
 // --- Effects ---
 
-struct OfferAttempt {
+struct OfferAttempt {  // to a gang's member that has accepted, once all have: the word to start
   NodeId node;
   AttemptId attempt;
 };

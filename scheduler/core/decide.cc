@@ -17,6 +17,7 @@ Plan MakePlan(const State& state, const Soft& soft, const Policy& policy, int64_
     plan.kept = std::move(kept);
     ExpireNodes(&plan);   // 1. what is lost, or fenced by ending it
     DrainNoticed(&plan);  // 2. what will be taken
+    HoldGangs(&plan);
     KeepPromises(&plan);
     KeepDeadlines(&plan);  // 3. what has no more time for machines that can be taken away
     SettleJobs(&plan);     // 4. whose wait for other jobs is over
@@ -90,6 +91,7 @@ int64_t NextDeadlineMs(const State& state, const Soft& soft, const Policy& polic
   }
   earliest.Consider(NextDeadlineStepMs(state, now_ms));
   earliest.Consider(NextToMakeRoomMs(state, policy, now_ms));
+  earliest.Consider(NextGangStepMs(state, policy, now_ms));
   if (!state.index.requests_by_age.empty()) earliest.Consider(state.index.requests_by_age.begin()->first + limits::kRequestIdTtlMs + 1);
   return earliest.at_ms();
 }

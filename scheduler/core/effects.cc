@@ -10,7 +10,8 @@ void OwedBy(const Task& task, std::vector<Effect>* effects) {
   const AttemptId id{task.id.job, task.id.index, task.attempt->number};
   for (const Member& member : task.attempt->members) {
     if (member.stopped) continue;
-    if (task.attempt->state == AttemptState::kOffered) effects->push_back(OfferAttempt{member.node, id});
+    const bool to_start = task.attempt->state == AttemptState::kStarting && IsGang(*task.attempt) && !member.started;
+    if (task.attempt->state == AttemptState::kOffered || to_start) effects->push_back(OfferAttempt{member.node, id});
     if (task.attempt->state == AttemptState::kStopping) effects->push_back(StopOnNode{member.node, id});
   }
 }

@@ -272,10 +272,46 @@ struct TasksCancelRequested {  // of these, QUEUED and HELD ones become CANCELLE
   }
 };
 
-using Event = std::variant<Configured, JobSubmitted, RequestRecorded, RequestsForgotten, JobCancelRequested, AttemptOffered, AttemptAccepted, AttemptStarted,
-                           AttemptStopRequested, AttemptEnded, CheckpointRegistered, AttemptSealed, NodeRequested, NodeCreated, NodeCreateRefused,
-                           NodeRegistered, NodeNoticed, NodeCordoned, NodeDrainStarted, NodeReleaseRequested, OrphanAdopted, NodeGone, OffersUpdated,
-                           ReportsTaken, JobReleased, JobFailed, JobPaused, JobResumed, JobUpdated, TasksCancelRequested>;
+// The three of a gang's members, each before the event of the whole attempt that the last of them brings about.
+struct MemberAccepted {
+  AttemptId attempt;
+  NodeId node = 0;
+  std::string rendezvous;  // of member 0
+  template <typename S, typename A>
+  static void Fields(S& s, A& a) {
+    a(1, s.attempt.job), a(2, s.attempt.index), a(3, s.attempt.number), a(4, s.node), a(5, s.rendezvous);
+  }
+};
+struct MemberStarted {
+  AttemptId attempt;
+  NodeId node = 0;
+  template <typename S, typename A>
+  static void Fields(S& s, A& a) {
+    a(1, s.attempt.job), a(2, s.attempt.index), a(3, s.attempt.number), a(4, s.node);
+  }
+};
+struct MemberEnded {  // and others have not: cause, initiator, detail, to_step are the attempt's from now on
+  AttemptId attempt;
+  NodeId node = 0;
+  EndCause cause = EndCause::kUnspecified;
+  Initiator initiator = Initiator::kUnspecified;
+  std::string detail;
+  int64_t to_step = 0;
+  NodeId cause_node = 0;
+  NodeId gone_node = 0;  // as in AttemptEnded
+  int64_t billed_until_ms = 0;
+  template <typename S, typename A>
+  static void Fields(S& s, A& a) {
+    a(1, s.attempt.job), a(2, s.attempt.index), a(3, s.attempt.number), a(4, s.node), a(5, s.cause), a(6, s.initiator), a(7, s.detail), a(8, s.to_step);
+    a(9, s.cause_node), a(10, s.gone_node), a(11, s.billed_until_ms);
+  }
+};
+
+using Event =
+    std::variant<Configured, JobSubmitted, RequestRecorded, RequestsForgotten, JobCancelRequested, AttemptOffered, AttemptAccepted, AttemptStarted,
+                 AttemptStopRequested, AttemptEnded, CheckpointRegistered, AttemptSealed, NodeRequested, NodeCreated, NodeCreateRefused, NodeRegistered,
+                 NodeNoticed, NodeCordoned, NodeDrainStarted, NodeReleaseRequested, OrphanAdopted, NodeGone, OffersUpdated, ReportsTaken, JobReleased,
+                 JobFailed, JobPaused, JobResumed, JobUpdated, TasksCancelRequested, MemberAccepted, MemberStarted, MemberEnded>;
 
 // "attempt_ended": the word that Watch and `spillway events` show.
 const char* EventKind(const Event& event);

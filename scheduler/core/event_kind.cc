@@ -35,7 +35,10 @@ const char* EventKind(const Event& event) {
                                         "job_paused",
                                         "job_resumed",
                                         "job_updated",
-                                        "tasks_cancel_requested"};
+                                        "tasks_cancel_requested",
+                                        "member_accepted",
+                                        "member_started",
+                                        "member_ended"};
   static_assert(kKinds.size() == std::variant_size_v<Event>);
   return kKinds[event.index()];
 }

@@ -96,19 +96,28 @@ class Explainer {
     }
     switch (attempt.state) {
       case AttemptState::kOffered:
-        Say("OFFERED", absl::StrCat(where, " was offered ", Since(attempt.offered_ms, now_ms_), " ago and is not accepted yet; placed there because: ", why),
+        Say("OFFERED",
+            absl::StrCat(where, " was offered ", Since(attempt.offered_ms, now_ms_), " ago and is not accepted yet",
+                         Members(attempt, " by ", [](const Member& member) { return !member.accepted; }), "; placed there because: ", why),
             "");
         break;
-      case AttemptState::kStarting: Say("STARTING", absl::StrCat(where, " is starting; placed there because: ", why), ""); break;
+      case AttemptState::kStarting:
+        Say("STARTING",
+            absl::StrCat(where, " is starting", Members(attempt, ", not yet running: ", [](const Member& member) { return !member.started; }),
+                         "; placed there because: ", why),
+            "");
+        break;
       case AttemptState::kRunning:
         Say("RUNNING", absl::StrCat(where, " has run for ", Since(attempt.started_ms, now_ms_), "; placed there because: ", why), "");
         break;
       default:
         Say("STOPPING",
-            absl::StrCat(where, " is stopping (", LowerName(attempt.stop->cause), "): ", attempt.stop->reason.empty() ? "asked to" : attempt.stop->reason), "");
+            absl::StrCat(where, " is stopping (", LowerName(attempt.stop->cause), "): ", attempt.stop->reason.empty() ? "asked to" : attempt.stop->reason,
+                         Members(attempt, "; not yet stopped: ", [](const Member& member) { return !member.stopped; })),
+            "");
     }
     for (const Member& member : attempt.members) {
-      const Node* node = FindNode(state_, member.node);
+      const Node* node = member.stopped ? nullptr : FindNode(state_, member.node);
       if (node == nullptr || now_ms_ - HeardMs(*node, soft_) <= policy_.silence_ms) continue;
       Say("NODE_SILENT",
           absl::StrCat("nothing was heard from ", node->name, " for ", Since(HeardMs(*node, soft_), now_ms_),
@@ -119,6 +128,16 @@ class Explainer {
     if (task.checkpoint) {
       Say("CHECKPOINT", absl::StrCat("would go on from step ", task.checkpoint->step, " (attempt ", task.checkpoint->attempt, ")"), "");
     }
+  }
+
+  // Of several members those of which `which` holds, by the names of their nodes.
+  static std::string Members(const Attempt& attempt, absl::string_view lead, bool (*which)(const Member&)) {
+    if (!IsGang(attempt)) return "";
+    std::vector<std::string> names;
+    for (size_t i = 0; i < attempt.members.size(); ++i) {
+      if (which(attempt.members[i])) names.push_back(attempt.node_names[i]);
+    }
+    return names.empty() ? "" : absl::StrCat(lead, absl::StrJoin(names, ", "));
   }
 
   void Deadline(const Job& job, const Task& task) {
@@ -218,11 +237,12 @@ class Explainer {
   Plan WhatIsKept(const Job& job) const {
     if (!state_.index.queue.empty() && -state_.index.queue.begin()->negative_priority > job.priority) return MakePlan(state_, soft_, policy_, now_ms_);
     Plan plan = BeginPlan(state_, soft_, policy_, now_ms_);
+    HoldGangs(&plan);
     KeepPromises(&plan);
     return plan;
   }
 
-  // True when one has room right now.
+  // True when one has room right now, for each member.
   bool Nodes(const Job& job, const Task& task, const Shape& shape, Nearest* nearest) {
     int64_t registered = 0, coming = 0, unfit = 0, unsafe = 0, cordoned = 0, leaving = 0, unreachable = 0, busy_reserved = 0, busy_burst = 0, promised = 0,
             open = 0;
@@ -261,6 +281,14 @@ class Explainer {
         if (busy_names.size() < 5) busy_names.push_back(node.name);
       }
     }
+    const bool enough = open >= shape.nodes;
+    if (!enough && shape.nodes > 1) {
+      Say("GANG_INCOMPLETE",
+          absl::StrCat("needs ", shape.nodes, " nodes at once: ", open, open == 1 ? " has" : " have", " room now",
+                       coming > 0 ? absl::StrCat(", ", coming, coming == 1 ? " is" : " are", " on the way") : "", ", ",
+                       std::max<int64_t>(shape.nodes - open - coming, 0), " more must become free or be had"),
+          absl::StrCat("all ", shape.nodes, " at the same time; what comes up early is held for ", FormatDurationMs(policy_.gang_hold_ms), " (gang_hold)"));
+    }
     // Where a node is on its way, what the others lack is no problem.
     if (registered == 0 && coming == 0) {
       Say("NO_NODES", "no node has registered yet", "");
@@ -270,19 +298,19 @@ class Explainer {
                        " (excluded: ", tally.Text(), ")"),
           nearest->Unblocks());
     }
-    if (busy_reserved > 0 && open == 0) {
+    if (busy_reserved > 0 && !enough) {
       const int64_t ahead = Ahead(job, task);
       Say("RESERVED_BUSY",
           absl::StrCat(Count(busy_reserved, "reserved node that fits is", "reserved nodes that fit are"), " busy (", absl::StrJoin(busy_names, ", "), ")",
                        ahead > 0 ? absl::StrCat("; ", Count(ahead, "entry", "entries"), " ahead in the queue") : ""),
           "room is made when an attempt there ends");
     }
-    if (busy_burst > 0 && open == 0) Say("BURST_BUSY", absl::StrCat(Count(busy_burst, "burst node that fits is", "burst nodes that fit are"), " busy"), "");
-    if (promised > 0 && open == 0) {
+    if (busy_burst > 0 && !enough) Say("BURST_BUSY", absl::StrCat(Count(busy_burst, "burst node that fits is", "burst nodes that fit are"), " busy"), "");
+    if (promised > 0 && !enough) {
       Say("ROOM_PROMISED", absl::StrCat(Count(promised, "node with room is", "nodes with room are"), " kept for a task of no less priority"),
           absl::StrCat("spillway update ", job.id, " --priority N with a higher one"));
     }
-    if (open == 0) LowerPriority(job, task, shape);
+    if (!enough) LowerPriority(job, task, shape);
     if (unsafe > 0) {
       Say("NO_TIME_FOR_SPOT", absl::StrCat(Count(unsafe, "node that fits", "nodes that fit"), " can be taken away, for which its deadline leaves no time"), "");
     }
@@ -293,7 +321,7 @@ class Explainer {
     if (leaving > 0)
       Say("NODES_LEAVING", absl::StrCat(Count(leaving, "node that fits is", "nodes that fit are"), " draining, released or about to be taken"), "");
     if (unreachable > 0) Say("NODES_SILENT", absl::StrCat(Count(unreachable, "node that fits has", "nodes that fit have"), " no live session"), "");
-    return open > 0;
+    return enough;
   }
 
   // Who makes room for it, and who of less priority does not.

@@ -29,6 +29,9 @@ QueueKey KeyOf(const Job& job, const Task& task) { return {Negated(job.priority)
 QueueKey UnstartedKey(const Job& job) { return {Negated(job.priority), job.submitted_ms, {job.id, job.next_index}}; }
 bool HasUnstartedQueued(const Job& job) { return job.next_index < job.task_count && HoldOf(job) == HoldReason::kUnspecified; }
 
+bool Gathers(const Attempt& attempt) { return IsGang(attempt) && attempt.state == AttemptState::kOffered; }
+std::pair<int64_t, AttemptId> GatheringKey(const Task& task) { return {task.attempt->offered_ms, {task.id.job, task.id.index, task.attempt->number}}; }
+
 }  // namespace
 
 void AddTaskToIndexes(State::Indexes* index, const Job& job, const Task& task) {
@@ -38,8 +41,9 @@ void AddTaskToIndexes(State::Indexes* index, const Job& job, const Task& task) {
   }
   if (task.attempt) {
     for (const Member& member : task.attempt->members) {
-      index->on_node[member.node].insert({task.id.job, task.id.index, task.attempt->number});
+      if (!member.stopped) index->on_node[member.node].insert({task.id.job, task.id.index, task.attempt->number});
     }
+    if (Gathers(*task.attempt)) index->gathering.insert(GatheringKey(task));
     if (!task.attempt->stop) {
       ++index->active_priorities[job.priority];
     } else if (task.attempt->stop->for_task.job != 0) {
@@ -54,7 +58,9 @@ void RemoveTaskFromIndexes(State::Indexes* index, const Job& job, const Task& ta
     if (task.not_before_ms > 0) index->back_offs.erase({task.not_before_ms, task.id});
   }
   if (task.attempt) {
+    if (Gathers(*task.attempt)) index->gathering.erase(GatheringKey(task));
     for (const Member& member : task.attempt->members) {
+      if (member.stopped) continue;
       const auto found = index->on_node.find(member.node);
       CHECK(found != index->on_node.end()) << task.id.ToString() << " node " << member.node;
       found->second.erase({task.id.job, task.id.index, task.attempt->number});

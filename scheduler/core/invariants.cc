@@ -17,7 +17,15 @@ std::string BrokenAttempt(const State& state, const Job& job, const Task& task) 
   if ((attempt.state == AttemptState::kStopping) != attempt.stop.has_value()) return absl::StrCat(id, ": STOPPING and a wish to stop go together");
   const Shape& shape = ShapeOf(state, job);
   if (static_cast<int64_t>(attempt.members.size()) != shape.nodes) return absl::StrCat(id, ": has ", attempt.members.size(), " members");
+  std::set<NodeId> nodes;
+  int64_t stopped = 0;
   for (const Member& member : attempt.members) {
+    if (!nodes.insert(member.node).second) return absl::StrCat(id, ": has two members on node ", member.node);
+    if (attempt.state == AttemptState::kOffered && member.started) return absl::StrCat(id, ": a member started before all had accepted");
+    if (member.stopped) {
+      ++stopped;
+      continue;
+    }
     const Node* node = FindNode(state, member.node);
     if (node == nullptr) return absl::StrCat(id, ": lives on node ", member.node, ", which does not");
     if (node->state != NodeState::kReady && node->state != NodeState::kDraining && node->state != NodeState::kReleasing) {
@@ -26,6 +34,8 @@ std::string BrokenAttempt(const State& state, const Job& job, const Task& task) 
     if (std::popcount(member.devices) != shape.gpu_count) return absl::StrCat(id, ": has ", std::popcount(member.devices), " devices, not ", shape.gpu_count);
     if (node->market == Market::kSpot && !shape.interruptible) return absl::StrCat(id, ": uninterruptible, and on spot");
   }
+  if (stopped == shape.nodes) return absl::StrCat(id, ": lives and all its members have stopped");
+  if ((stopped > 0) != (attempt.cause != EndCause::kUnspecified)) return absl::StrCat(id, ": an end of a member and its cause go together");
   return "";
 }
 
@@ -105,7 +115,7 @@ std::string BrokenNode(const State& state, NodeId id, const Node& node) {
     if (task == nullptr || !task->attempt || task->attempt->number != attempt.number)
       return absl::StrCat("node ", id, " holds ", attempt.ToString(), ", which does not live");
     for (const Member& member : task->attempt->members) {
-      if (member.node != id) continue;
+      if (member.node != id || member.stopped) continue;
       if ((member.devices & room.devices) != member.devices)
         return absl::StrCat("node ", id, ": a device of ", attempt.ToString(), " is taken twice or does not exist");
       room.TakeDevices(ShapeOf(state, *FindJob(state, attempt.job)), member.devices);
@@ -133,6 +143,7 @@ std::string BrokenIndexes(const State& state) {
   if (is.settled != should.settled) return "index settled is wrong";
   if (is.active_priorities != should.active_priorities) return "index active_priorities is wrong";
   if (is.making_room != should.making_room) return "index making_room is wrong";
+  if (is.gathering != should.gathering) return "index gathering is wrong";
   return "";
 }
 

@@ -90,6 +90,19 @@ NeedsStand StandOf(const std::vector<Need>& needs) {
   return stand;
 }
 
+AttemptState StateOf(const Attempt& attempt, const Member& member) {
+  if (member.stopped) return AttemptState::kEnded;
+  if (member.started || attempt.started_ms != 0) return AttemptState::kRunning;
+  return member.accepted || attempt.accepted_ms != 0 ? AttemptState::kStarting : AttemptState::kOffered;
+}
+
+const Member* LivingMember(const Attempt& attempt, NodeId node) {
+  for (const Member& member : attempt.members) {
+    if (member.node == node && !member.stopped) return &member;
+  }
+  return nullptr;
+}
+
 const Task* FindTask(const State& state, TaskId id) {
   const auto job = state.jobs.find(id.job);
   if (job == state.jobs.end()) return nullptr;

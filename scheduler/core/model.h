@@ -127,12 +127,14 @@ struct PlaceReason {
 // The part of an attempt on one node.
 struct Member {
   NodeId node = 0;
-  uint64_t devices = 0;  // bit i: device i of the node
-  bool stopped = false;  // proven over
+  uint64_t devices = 0;   // bit i: device i of the node
+  bool stopped = false;   // proven over: it holds nothing on its node any more
+  bool accepted = false;  // of several members, until all have: then the attempt says when
+  bool started = false;   // likewise
 
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
-    a(1, s.node), a(2, s.devices), a(3, s.stopped);
+    a(1, s.node), a(2, s.devices), a(3, s.stopped), a(4, s.accepted), a(5, s.started);
   }
   bool operator==(const Member&) const = default;
 };
@@ -142,28 +144,38 @@ struct Attempt {
   AttemptState state = AttemptState::kUnspecified;
   std::vector<Member> members;  // exactly Shape::nodes of them
   Market market = Market::kUnspecified;
-  int64_t price_micros_per_hour = 0;  // of one member's node, when it was offered
+  int64_t price_micros_per_hour = 0;  // of the dearest member's node, when it was offered
   PlaceReason place;
-  int64_t offered_ms = 0, accepted_ms = 0, started_ms = 0, ended_ms = 0;
-  std::string resume_path;          // "" from the start
-  int64_t from_step = 0;            // step of the checkpoint resumed from
-  int64_t to_step = 0;              // last step reported with the end
-  int64_t saved_step = 0;           // newest checkpoint this attempt committed
-  std::optional<StopRequest> stop;  // set while STOPPING and after
-  EndCause cause = EndCause::kUnspecified;
+  int64_t offered_ms = 0, accepted_ms = 0, started_ms = 0, ended_ms = 0;  // accepted and started: by every member
+  std::string resume_path;                                                // "" from the start
+  int64_t from_step = 0;                                                  // step of the checkpoint resumed from
+  int64_t to_step = 0;                                                    // last step reported with the end
+  int64_t saved_step = 0;                                                 // newest checkpoint this attempt committed
+  std::optional<StopRequest> stop;                                        // set while STOPPING and after
+  EndCause cause = EndCause::kUnspecified;                                // while it lives: why, by what the members say that have ended
   Initiator initiator = Initiator::kUnspecified;
   std::string detail;
   std::vector<std::string> node_names;  // by member, so that history reads without the nodes
   int64_t worked_before_ms = 0;         // Task::worked_ms when it was offered
+  std::string rendezvous;               // "HOST:PORT" where member 0 of several listens for the others
+  NodeId cause_node = 0;                // while it lives: of several members, the one whose end is `cause`
 
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
     a(1, s.number), a(2, s.state), a(3, s.members), a(4, s.market), a(5, s.price_micros_per_hour), a(6, s.place), a(7, s.offered_ms), a(8, s.accepted_ms);
     a(9, s.started_ms), a(10, s.ended_ms), a(11, s.resume_path), a(12, s.from_step), a(13, s.to_step), a(14, s.saved_step), a(15, s.stop);
     a(16, s.cause), a(17, s.initiator), a(18, s.detail), a(19, s.node_names), a(20, s.worked_before_ms);
+    a(21, s.rendezvous), a(22, s.cause_node);
   }
   bool operator==(const Attempt&) const = default;
 };
+
+// Of several members: nothing of it starts before all have accepted, and it lives until every one has stopped.
+inline bool IsGang(const Attempt& attempt) { return attempt.members.size() > 1; }
+// OFFERED, STARTING (accepted), RUNNING or ENDED.
+AttemptState StateOf(const Attempt& attempt, const Member& member);
+// The member on this node that has not stopped; null when there is none.
+const Member* LivingMember(const Attempt& attempt, NodeId node);
 
 // The unit that is scheduled. In memory while it lives; its row stays when it has ended.
 struct Task {
@@ -471,11 +483,12 @@ struct State {
     std::map<int64_t, std::set<QueueKey>> queue_by_shape;  // `queue`, by shape id: one key a job stands for all its tasks from next_index on
     std::set<std::pair<int64_t, TaskId>> back_offs;        // (not_before_ms, task) of QUEUED tasks that have one
     std::set<std::pair<int64_t, std::string>> requests_by_age;
-    std::set<std::pair<int64_t, JobId>> deadlines;  // of living jobs
-    std::map<JobId, std::set<JobId>> needed_by;     // living or not, as long as somebody waits for it
-    std::set<JobId> settled;                        // jobs whose needs have come to something: they are to be released or ended
-    std::map<int64_t, int64_t> active_priorities;   // attempts that nobody has asked to stop, by the priority of their job
-    std::set<AttemptId> making_room;                // attempts that stop so that a task of higher priority gets their room
+    std::set<std::pair<int64_t, JobId>> deadlines;      // of living jobs
+    std::map<JobId, std::set<JobId>> needed_by;         // living or not, as long as somebody waits for it
+    std::set<JobId> settled;                            // jobs whose needs have come to something: they are to be released or ended
+    std::map<int64_t, int64_t> active_priorities;       // attempts that nobody has asked to stop, by the priority of their job
+    std::set<AttemptId> making_room;                    // attempts that stop so that a task of higher priority gets their room
+    std::set<std::pair<int64_t, AttemptId>> gathering;  // (offered_ms, attempt) of OFFERED gangs: not every member has accepted
   } index;
 };
 

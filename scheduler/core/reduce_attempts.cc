@@ -24,8 +24,24 @@ const Task& LivingTask(const State& state, AttemptId id) {
   return *task;
 }
 
+// Those that have not stopped; of the others everything is metered, and their nodes may be gone.
 void MeterMembers(const ReduceContext& context, const std::vector<Member>& members) {
-  for (const Member& member : members) Meter(context.state, member.node, context.now_ms, context.changes);
+  for (const Member& member : members) {
+    if (!member.stopped) Meter(context.state, member.node, context.now_ms, context.changes);
+  }
+}
+
+Member& MemberOn(Attempt* attempt, NodeId node) {
+  const auto found = std::find_if(attempt->members.begin(), attempt->members.end(), [&](const Member& member) { return member.node == node; });
+  CHECK(found != attempt->members.end() && !found->stopped) << "no member of attempt " << attempt->number << " lives on node " << node;
+  return *found;
+}
+
+// What ran there has ended: the node may have become idle.
+void LeaveNode(const ReduceContext& context, NodeId id) {
+  Node& node = context.state->nodes.at(id);
+  if (node.idle_since_ms == 0 && !context.state->index.on_node.contains(id)) node.idle_since_ms = context.now_ms;
+  context.changes->nodes.insert(id);
 }
 
 void RegisterNewest(const ReduceContext& context, Task* task, const CheckpointRef& checkpoint, int64_t worked_ms) {
@@ -124,6 +140,7 @@ void Apply(const ReduceContext& context, const AttemptEnded& event) {
     attempt.initiator = event.initiator;
     attempt.detail = event.detail;
     attempt.to_step = std::max(event.to_step, attempt.from_step);
+    attempt.cause_node = 0;
     for (Member& member : attempt.members) member.stopped = true;
     task->attempt.reset();
     task->history.push_back(std::move(attempt));
@@ -142,10 +159,35 @@ void Apply(const ReduceContext& context, const AttemptEnded& event) {
     }
   });
   for (const Member& member : members) {
-    Node& node = context.state->nodes.at(member.node);
-    if (node.idle_since_ms == 0 && !context.state->index.on_node.contains(member.node)) node.idle_since_ms = context.now_ms;
-    context.changes->nodes.insert(member.node);
+    if (!member.stopped) LeaveNode(context, member.node);
   }
+}
+
+void Apply(const ReduceContext& context, const MemberAccepted& event) {
+  ChangeTask(context, event.attempt.task(), [&](Task* task) {
+    Attempt& attempt = Living(task, event.attempt.number);
+    MemberOn(&attempt, event.node).accepted = true;
+    if (!event.rendezvous.empty()) attempt.rendezvous = event.rendezvous;
+  });
+}
+
+void Apply(const ReduceContext& context, const MemberStarted& event) {
+  ChangeTask(context, event.attempt.task(), [&](Task* task) { MemberOn(&Living(task, event.attempt.number), event.node).started = true; });
+}
+
+void Apply(const ReduceContext& context, const MemberEnded& event) {
+  if (event.gone_node != 0) MeterGone(context.state, event.gone_node, event.billed_until_ms, context.now_ms, context.changes);
+  Meter(context.state, event.node, context.now_ms, context.changes);
+  ChangeTask(context, event.attempt.task(), [&](Task* task) {
+    Attempt& attempt = Living(task, event.attempt.number);
+    MemberOn(&attempt, event.node).stopped = true;
+    attempt.cause = event.cause;
+    attempt.initiator = event.initiator;
+    attempt.detail = event.detail;
+    attempt.to_step = event.to_step;
+    attempt.cause_node = event.cause_node;
+  });
+  LeaveNode(context, event.node);
 }
 
 void Apply(const ReduceContext& context, const CheckpointRegistered& event) {

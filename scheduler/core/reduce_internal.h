@@ -43,6 +43,9 @@ void Apply(const ReduceContext& context, const JobPaused& event);
 void Apply(const ReduceContext& context, const JobResumed& event);
 void Apply(const ReduceContext& context, const JobUpdated& event);
 void Apply(const ReduceContext& context, const TasksCancelRequested& event);
+void Apply(const ReduceContext& context, const MemberAccepted& event);
+void Apply(const ReduceContext& context, const MemberStarted& event);
+void Apply(const ReduceContext& context, const MemberEnded& event);
 
 // --- reduce_jobs.cc ---
 

@@ -113,7 +113,9 @@ absl::StatusOr<core::Reply> Engine::Apply(const core::Command& command, Turn* tu
     if (auto* ended = std::get_if<core::AttemptEnded>(&event)) {
       // A lost node cannot say how far it came: the last progress heard is what is known.
       if (const auto heard = soft_.progress.find(ended->attempt); heard != soft_.progress.end()) ended->to_step = std::max(ended->to_step, heard->second.step);
-      ForgetAttempt(ended->attempt, said_by, turn);
+      ForgetAttempt(ended->attempt, 0, said_by, turn);
+    } else if (const auto* member = std::get_if<core::MemberEnded>(&event)) {
+      ForgetAttempt(member->attempt, member->node, said_by, turn);
     }
     core::Reduce(&state_, event, now_ms_, &turn->changes);
     turn->events.push_back(std::move(event));

@@ -100,7 +100,7 @@ class Engine {
     std::set<AttemptId> inventory;         // of the hello, until the Welcome is made
     bool welcomed = false;                 // the Welcome went out
     int64_t renewal = 0;                   // newest, to be acked once welcomed
-    std::set<AttemptId> offered;           // sent in the present session
+    std::map<AttemptId, bool> offered;     // sent in the present session, and whether as the word to start
     std::map<AttemptId, int64_t> stopped;  // sent in the present session, with this grace
   };
   struct InFlight {
@@ -141,7 +141,8 @@ class Engine {
   void CloseGone(Turn* turn);
   void DropSession(int64_t session);
   bool CloseWhenFull(int64_t session);
-  void ForgetAttempt(AttemptId attempt, NodeId said_by, Turn* turn);
+  // `on`: of that member alone; 0: of all.
+  void ForgetAttempt(AttemptId attempt, NodeId on, NodeId said_by, Turn* turn);
   void StopFenced(Turn* turn);
   bool SessionAlive(const core::NodeHello& hello, int64_t but) const;
   void AskAboutSilent();

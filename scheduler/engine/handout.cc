@@ -38,7 +38,11 @@ void Engine::HandOutOffer(const core::OfferAttempt& effect, Turn* turn) {
   int64_t number = 0;
   Session* session = LiveSessionOf(effect.node, &number);
   // Without a session the Welcome of the next one carries it.
-  if (session == nullptr || !session->offered.insert(effect.attempt).second) return;
+  if (session == nullptr) return;
+  const bool to_start = core::FindTask(state_, effect.attempt.task())->attempt->state == AttemptState::kStarting;
+  const auto [said, first] = session->offered.emplace(effect.attempt, to_start);
+  if (!first && said->second == to_start) return;
+  said->second = to_start;
   auto order = ResolveOffer(state_, effect.node, effect.attempt);
   CHECK(order.has_value()) << "an offer of " << effect.attempt.ToString() << " is owed and cannot be made";
   turn->deliveries.push_back([this, number, order = *std::move(order)] { sessions_sink_->Offer(number, order); });

@@ -19,7 +19,10 @@ struct OfferOrder {  // to the node's session
   std::string resume_path;     // relative; "" from the start
   int64_t resume_step = 0;
   std::vector<int> devices;
-  std::string log_path;  // relative to the log root: JOB/TASK/aN.log
+  std::string log_path;                 // relative to the log root: JOB/TASK/aN.log, of other members than the first aN.RANK.log
+  int64_t rank = 0;                     // of the member
+  std::vector<std::string> node_names;  // of all members, by rank
+  std::string rendezvous;               // "HOST:PORT" of member 0, once all have accepted: of several members none starts before
 };
 struct StopOrder {  // to the node's session
   NodeId node = 0;

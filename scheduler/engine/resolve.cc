@@ -10,6 +10,10 @@ struct Found {
   const core::Job* job = nullptr;
   const core::Attempt* attempt = nullptr;
   const core::Member* member = nullptr;
+  int64_t rank = 0;
+
+  // It has not begun, as far as its node has said.
+  bool Unstarted() const { return attempt->state == AttemptState::kOffered || (attempt->state == AttemptState::kStarting && !member->started); }
 };
 Found Find(const core::State& state, NodeId node, AttemptId id) {
   Found found;
@@ -17,9 +21,8 @@ Found Find(const core::State& state, NodeId node, AttemptId id) {
   if (task == nullptr || !task->attempt.has_value() || task->attempt->number != id.number) return found;
   found.job = core::FindJob(state, id.job);
   found.attempt = &*task->attempt;
-  for (const core::Member& member : task->attempt->members) {
-    if (member.node == node && !member.stopped) found.member = &member;
-  }
+  found.member = core::LivingMember(*task->attempt, node);
+  if (found.member != nullptr) found.rank = found.member - task->attempt->members.data();
   return found;
 }
 
@@ -36,7 +39,10 @@ OfferOrder OfferOf(const core::State& state, NodeId node, AttemptId id, const Fo
   for (int device = 0; device < 64; ++device) {
     if ((found.member->devices >> device & 1) != 0) order.devices.push_back(device);
   }
-  order.log_path = LogPath(id);
+  order.log_path = LogPath(id, found.rank);
+  order.rank = found.rank;
+  order.node_names = found.attempt->node_names;
+  if (found.attempt->state == AttemptState::kStarting) order.rendezvous = found.attempt->rendezvous;
   return order;
 }
 
@@ -46,13 +52,15 @@ std::string CheckpointDir(const core::State& state, AttemptId attempt) {
   return absl::StrCat(state.meta.cluster_uuid, "/", attempt.job, "/", attempt.index, "/a", attempt.number);
 }
 
-std::string LogPath(AttemptId attempt) { return absl::StrCat(attempt.job, "/", attempt.index, "/a", attempt.number, ".log"); }
+std::string LogPath(AttemptId attempt, int64_t rank) {
+  return absl::StrCat(attempt.job, "/", attempt.index, "/a", attempt.number, rank > 0 ? absl::StrCat(".", rank) : "", ".log");
+}
 
 std::string ClientToken(const core::State& state, NodeId node) { return absl::StrCat(state.meta.cluster_uuid, "-", node); }
 
 std::optional<OfferOrder> ResolveOffer(const core::State& state, NodeId node, AttemptId id) {
   const Found found = Find(state, node, id);
-  if (found.member == nullptr || found.attempt->state != AttemptState::kOffered) return std::nullopt;
+  if (found.member == nullptr || !found.Unstarted()) return std::nullopt;
   return OfferOf(state, node, id, found);
 }
 
@@ -94,13 +102,11 @@ WelcomeOrder ResolveWelcome(const core::State& state, const core::Policy& policy
   if (const core::Node* row = core::FindNode(state, node)) order.report_ack = row->report_ack;
   order.wanted = core::WantedOn(state, node);
   for (const AttemptId& attempt : order.wanted) {
-    if (inventory.count(attempt) == 0) {
-      // Accepted counts like offered: a worker that was killed while it staged has forgotten it, and its supervisor, in the same life, never started it
-      // (or is about to, and then says so when it is asked again).
-      const Found found = Find(state, node, attempt);
-      const bool unstarted = found.member != nullptr && (found.attempt->state == AttemptState::kOffered || found.attempt->state == AttemptState::kStarting);
-      if (unstarted) order.offers.push_back(OfferOf(state, node, attempt, found));
-    }
+    // Accepted counts like offered: a worker that was killed while it staged has forgotten it, and its supervisor, in the same life, never started it
+    // (or is about to, and then says so when it is asked again). A member of a gang that is to start may not have heard so.
+    const Found found = Find(state, node, attempt);
+    const bool to_start = found.attempt->state == AttemptState::kStarting && core::IsGang(*found.attempt);
+    if (found.Unstarted() && (to_start || inventory.count(attempt) == 0)) order.offers.push_back(OfferOf(state, node, attempt, found));
     if (auto stop = ResolveStop(state, node, attempt)) order.stops.push_back(*std::move(stop));
   }
   return order;

@@ -176,7 +176,9 @@ void Engine::WelcomeNew(Turn* turn) {
     Session& session = it->second;
     WelcomeOrder order = ResolveWelcome(state_, options_.policy, session.node, session.inventory);
     session.inventory.clear();
-    for (const AttemptId& attempt : order.wanted) session.offered.insert(attempt);
+    for (const AttemptId& attempt : order.wanted) {
+      session.offered[attempt] = core::FindTask(state_, attempt.task())->attempt->state == AttemptState::kStarting;
+    }
     for (const StopOrder& stop : order.stops) session.stopped[stop.attempt] = stop.stop.grace_ms;
     turn->deliveries.push_back([this, number, order = std::move(order)] {
       sessions_sink_->Welcome(number, order);
@@ -202,11 +204,12 @@ void Engine::CloseGone(Turn* turn) {
   }
 }
 
-void Engine::ForgetAttempt(AttemptId attempt, NodeId said_by, Turn* turn) {
-  soft_.progress.erase(attempt);
+void Engine::ForgetAttempt(AttemptId attempt, NodeId on, NodeId said_by, Turn* turn) {
+  if (on == 0) soft_.progress.erase(attempt);
   const core::Task* task = core::FindTask(state_, attempt.task());
   if (task == nullptr || !task->attempt.has_value()) return;
   for (const core::Member& member : task->attempt->members) {
+    if (on != 0 && member.node != on) continue;
     int64_t number;
     Session* session = LiveSessionOf(member.node, &number);
     if (session == nullptr) continue;

@@ -415,7 +415,8 @@ grpc::ServerWriteReactor<v1::LogChunk>* JobService::StreamLogs(grpc::CallbackSer
   if (request->offset() < 0) return new RefusedStream<v1::LogChunk>(ToGrpc(absl::InvalidArgumentError("offset is negative")));
   const AttemptId attempt{request->attempt().job_id(), request->attempt().task_index(), request->attempt().attempt()};
   if (attempt.number < 0) return new RefusedStream<v1::LogChunk>(ToGrpc(absl::InvalidArgumentError("attempt is negative; 0 means the newest")));
-  auto follower = std::make_shared<LogFollower>(backend_.reader, backend_.log_root, attempt, request->offset(), request->follow());
+  if (request->member() < 0) return new RefusedStream<v1::LogChunk>(ToGrpc(absl::InvalidArgumentError("member is negative")));
+  auto follower = std::make_shared<LogFollower>(backend_.reader, backend_.log_root, attempt, request->member(), request->offset(), request->follow());
   auto* stream = new FollowReactor<v1::LogChunk>(backend_.pool, [follower](std::deque<v1::LogChunk>* out) { return follower->Read(out); });
   stream->Begin();
   return stream;

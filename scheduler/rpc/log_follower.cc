@@ -4,6 +4,7 @@
 #include "base/attempt_log.h"
 #include "base/files.h"
 #include "base/status_macros.h"
+#include "scheduler/engine/resolve.h"
 #include "scheduler/rpc/translate_view.h"
 
 namespace spillway::rpc {
@@ -13,8 +14,6 @@ constexpr int64_t kChunkBytes = 64 << 10;
 constexpr int kChunksPerRead = 16;
 
 }  // namespace
-
-std::string LogPathOf(const AttemptId& attempt) { return absl::StrCat(attempt.job, "/", attempt.index, "/a", attempt.number, ".log"); }
 
 absl::StatusOr<Follow> LogFollower::Read(std::deque<v1::LogChunk>* out) {
   // The stage is taken before the bytes: what the attempt wrote before its end was seen is then read for certain.
@@ -43,11 +42,23 @@ absl::StatusOr<LogFollower::Stage> LogFollower::Look() {
     if (!over) return Stage::kNotYet;
     return absl::NotFoundError(absl::StrCat("there is no attempt ", attempt_.ToString(), "; the last one is ", task.attempts));
   }
+  RETURN_IF_ERROR(CheckMember(task));
   return task.attempt && task.attempt->number == attempt_.number ? Stage::kLiving : Stage::kEnded;
 }
 
+// An attempt that is kept no longer may have had any.
+absl::Status LogFollower::CheckMember(const core::Task& task) const {
+  const auto check = [this](const core::Attempt& attempt) {
+    if (attempt.number != attempt_.number || rank_ < static_cast<int64_t>(attempt.members.size())) return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat(attempt_.ToString(), " has no member ", rank_, "; its members are 0 to ", attempt.members.size() - 1));
+  };
+  if (task.attempt) RETURN_IF_ERROR(check(*task.attempt));
+  for (const core::Attempt& attempt : task.history) RETURN_IF_ERROR(check(attempt));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<bool> LogFollower::ReadChunks(std::deque<v1::LogChunk>* out) {
-  const std::string path = JoinPath(log_root_, LogPathOf(attempt_));
+  const std::string path = JoinPath(log_root_, engine::LogPath(attempt_, rank_));
   for (int i = 0; i < kChunksPerRead; ++i) {
     absl::StatusOr<spillway::LogChunk> chunk = ReadAttemptLog(path, offset_, kChunkBytes);
     if (absl::IsNotFound(chunk.status())) return false;  // nothing was printed yet, or ever

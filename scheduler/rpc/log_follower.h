@@ -14,9 +14,9 @@ namespace spillway::rpc {
 
 class LogFollower {
  public:
-  // attempt.number 0: the newest when the first byte is read.
-  LogFollower(store::Reader* reader, std::string log_root, AttemptId attempt, int64_t offset, bool follow)
-      : reader_(reader), log_root_(std::move(log_root)), attempt_(attempt), offset_(offset), follow_(follow) {}
+  // attempt.number 0: the newest when the first byte is read. `rank`: of several members.
+  LogFollower(store::Reader* reader, std::string log_root, AttemptId attempt, int64_t rank, int64_t offset, bool follow)
+      : reader_(reader), log_root_(std::move(log_root)), attempt_(attempt), rank_(rank), offset_(offset), follow_(follow) {}
 
   absl::StatusOr<Follow> Read(std::deque<v1::LogChunk>* out);
 
@@ -24,16 +24,15 @@ class LogFollower {
   // What the store says of the attempt: not there yet, living, over.
   enum class Stage { kNotYet, kLiving, kEnded };
   absl::StatusOr<Stage> Look();
+  absl::Status CheckMember(const core::Task& task) const;
   absl::StatusOr<bool> ReadChunks(std::deque<v1::LogChunk>* out);  // true: there may be more
 
   store::Reader* const reader_;
   const std::string log_root_;
   AttemptId attempt_;
+  const int64_t rank_;
   int64_t offset_;
   const bool follow_;
 };
-
-// Relative to the log root: JOB/TASK/aN.log. The engine's OfferOrder carries the same.
-std::string LogPathOf(const AttemptId& attempt);
 
 }  // namespace spillway::rpc

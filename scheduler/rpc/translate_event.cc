@@ -36,7 +36,7 @@ struct Teller {
   bool operator()(const core::AttemptOffered& e) const {
     About({e.task.job, e.task.index, e.attempt.number}, view);
     if (!e.attempt.members.empty()) view->set_node_id(e.attempt.members[0].node);
-    if (!e.attempt.node_names.empty()) view->set_node_name(e.attempt.node_names[0]);
+    view->set_node_name(absl::StrJoin(e.attempt.node_names, ", "));
     view->set_message(absl::StrCat("placed on ", view->node_name(), " (", LowerName(e.attempt.market), "): ", core::DescribePlace(e.attempt.place),
                                    e.attempt.resume_path.empty() ? "" : absl::StrCat("; resumes from step ", e.attempt.from_step)));
     return true;
@@ -61,6 +61,24 @@ struct Teller {
     About(e.attempt, view);
     view->set_message(absl::StrCat("ended: ", Name(e.cause), e.detail.empty() ? "" : absl::StrCat(" (", e.detail, ")"), " at step ", e.to_step,
                                    "; the task is ", Name(e.next)));
+    return true;
+  }
+  bool operator()(const core::MemberAccepted& e) const {
+    About(e.attempt, view);
+    view->set_node_id(e.node);
+    view->set_message(absl::StrCat("taken by one of its nodes", e.rendezvous.empty() ? "" : absl::StrCat(", where the others meet at ", e.rendezvous)));
+    return true;
+  }
+  bool operator()(const core::MemberStarted& e) const {
+    About(e.attempt, view);
+    view->set_node_id(e.node);
+    view->set_message("running on one of its nodes");
+    return true;
+  }
+  bool operator()(const core::MemberEnded& e) const {
+    About(e.attempt, view);
+    view->set_node_id(e.node);
+    view->set_message(absl::StrCat("ended on one of its nodes; so far: ", Name(e.cause), e.detail.empty() ? "" : absl::StrCat(" (", e.detail, ")")));
     return true;
   }
   bool operator()(const core::CheckpointRegistered& e) const {

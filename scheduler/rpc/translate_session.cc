@@ -1,6 +1,7 @@
 #include "scheduler/rpc/translate_session.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "scheduler/rpc/translate_view.h"
@@ -12,6 +13,7 @@ constexpr int64_t kDevicesMax = 64;
 constexpr int64_t kReportsPerFrameMax = 10'000;
 constexpr int64_t kInventoryMax = 100'000;
 constexpr int64_t kProgressPerFrameMax = 10'000;
+constexpr size_t kRendezvousBytesMax = 300;
 constexpr size_t kDetailBytesMax = 1'024;
 constexpr size_t kPathBytesMax = 1'024;
 constexpr size_t kIsolationBytesMax = 256;  // words for people
@@ -97,7 +99,10 @@ absl::StatusOr<std::vector<core::Report>> ReportsOf(const v1::WorkerFrame& frame
     out.seq = report.seq();
     out.attempt = AttemptOf(report.attempt());
     switch (report.what_case()) {
-      case v1::Report::kAccepted: out.kind = core::Report::Kind::kAccepted; break;
+      case v1::Report::kAccepted:
+        out.kind = core::Report::Kind::kAccepted;
+        out.rendezvous = Printable(report.accepted().rendezvous(), kRendezvousBytesMax);
+        break;
       case v1::Report::kStarted: out.kind = core::Report::Kind::kStarted; break;
       case v1::Report::kCheckpoint:
         out.kind = core::Report::Kind::kCheckpoint;
@@ -151,6 +156,10 @@ v1::SchedulerFrame::Offer OfferFrame(const engine::OfferOrder& order) {
   offer.set_resume_step(order.resume_step);
   for (const int device : order.devices) offer.add_devices(device);
   offer.set_log_path(order.log_path);
+  offer.set_rank(static_cast<int32_t>(order.rank));
+  offer.set_members(static_cast<int32_t>(order.node_names.size()));
+  offer.set_node_list(absl::StrJoin(order.node_names, ","));
+  offer.set_rendezvous(order.rendezvous);
   return offer;
 }
 

@@ -3,6 +3,7 @@
 #include <bitset>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace spillway::rpc {
 
@@ -31,7 +32,15 @@ v1::Attempt AttemptView(const TaskId& task, const core::Attempt& attempt) {
   *view.mutable_key() = KeyOf({task.job, task.index, attempt.number});
   view.set_state(static_cast<v1::AttemptState>(attempt.state));
   if (!attempt.members.empty()) view.set_node_id(attempt.members[0].node);
-  if (!attempt.node_names.empty()) view.set_node_name(attempt.node_names[0]);
+  view.set_node_name(absl::StrJoin(attempt.node_names, ","));
+  if (core::IsGang(attempt)) {
+    for (size_t i = 0; i < attempt.members.size(); ++i) {
+      v1::Attempt::Member* member = view.add_members();
+      member->set_node_id(attempt.members[i].node);
+      if (i < attempt.node_names.size()) member->set_node_name(attempt.node_names[i]);
+      member->set_state(static_cast<v1::AttemptState>(core::StateOf(attempt, attempt.members[i])));
+    }
+  }
   view.set_market(static_cast<v1::Market>(attempt.market));
   view.set_offered_utc_ms(attempt.offered_ms);
   view.set_started_utc_ms(attempt.started_ms);

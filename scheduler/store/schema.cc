@@ -47,6 +47,8 @@ constexpr Migration kMigrations[] = {
     )sql"},
     // Nothing in the tables: what the rows say that a program from before does not read. It would run cancelled tasks, more than `parallel` at once, and forget deadlines.
     {"arrays and deadlines in rows and events", ""},
+    // A program from before would take a member that has stopped for one that lives, and start a gang before all of it has accepted.
+    {"members of gangs in rows and events", ""},
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ _spillway() {
     queue|ps) words="-a --all --state --name --tasks -n --limit -w --watch -o --output --server --yes --help" ;;
     describe) words="-o --output --server --yes --help" fixed="node last" kind=jobs ;;
     explain) words="-o --output --server --yes --help" fixed="last" kind=jobs ;;
-    logs) words="-f --follow --attempt --server --yes --help" fixed="last" kind=jobs ;;
+    logs) words="-f --follow --attempt --member --server --yes --help" fixed="last" kind=jobs ;;
     events) words="-f --follow --after -o --output --server --yes --help" fixed="last" kind=jobs ;;
     wait) words="--timeout --server --yes --help" fixed="last" kind=jobs ;;
     cancel) words="--now --reason -o --output --server --yes --help" fixed="last" kind=jobs ;;

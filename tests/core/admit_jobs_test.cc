@@ -44,7 +44,7 @@ TEST_F(AdmitJobs, RefusesBadJobsNamingTheField) {
       {with([](NewJob* job) { job->spec_digest = "short"; }), "spec_digest: must have 32 bytes"},
       {with([](NewJob* job) { job->task_count = 0; }), "array.count: must be 1 to 1000000"},
       {with([](NewJob* job) { job->task_count = 10'000'000; }), "array.count: must be 1 to 1000000"},
-      {with([](NewJob* job) { job->shape.nodes = 2; }), "resources.nodes: 2 is not built yet"},
+      {with([](NewJob* job) { job->shape.nodes = 257; }), "resources.nodes: must be 1 to 256, not 257"},
       {with([](NewJob* job) { job->shape.gpu_count = 65; }), "gpu.count"},
       {with([](NewJob* job) { job->shape.memory_bytes = -1; }), "must not be negative"},
       {with([](NewJob* job) { job->shape.max_price_micros_per_hour = -1; }), "max_price"},

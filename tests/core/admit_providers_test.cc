@@ -310,9 +310,9 @@ TEST_F(AdmitProviders, ListedCapacityShrinksWithEachRequest) {
 
 TEST_F(AdmitProviders, StopsOfStrangersAndFencesOfThePatientAreRefused) {
   EXPECT_THAT(world_.Try(StopAttempt{{9, 0, 1}, {}}), StatusIs(Code::kFailedPrecondition, HasSubstr("does not live")));
-  EXPECT_THAT(world_.Try(FenceAttempt{{9, 0, 1}, ""}), StatusIs(Code::kFailedPrecondition, HasSubstr("does not live")));
+  EXPECT_THAT(world_.Try(FenceAttempt{{9, 0, 1}, 1, ""}), StatusIs(Code::kFailedPrecondition, HasSubstr("does not live")));
   Running();
-  EXPECT_THAT(world_.Try(FenceAttempt{{job_, 0, 1}, ""}), StatusIs(Code::kFailedPrecondition, HasSubstr("waits for the lease")));
+  EXPECT_THAT(world_.Try(FenceAttempt{{job_, 0, 1}, world_.NodeOf({job_, 0, 1}), ""}), StatusIs(Code::kFailedPrecondition, HasSubstr("waits for the lease")));
 }
 
 }  // namespace

@@ -101,6 +101,7 @@ class History {
     shape.interruptible = rng_.Below(4) != 0;
     if (rng_.Below(8) == 0) shape.markets = {Market::kReserved, Market::kOnDemand};
     if (rng_.Below(8) == 0) shape.max_price_micros_per_hour = 2'000'000;
+    if (rng_.Below(4) == 0) shape.nodes = rng_.Between(2, 3);
     return shape;
   }
 
@@ -198,13 +199,16 @@ class History {
   void Report() {
     const AttemptId id = AnyAttempt();
     if (id.job == 0) return;
-    const NodeId node = world_.NodeOf(id);
-    if (silent_.contains(node)) return;
+    const auto& members = world_.task(id.task()).attempt->members;
+    const Member& member = members[rng_.Below(members.size())];
+    const NodeId node = member.node;
+    if (member.stopped || silent_.contains(node)) return;
     core::Report report;
     report.attempt = id;
     std::vector<core::Report> batch;
     const uint64_t what = rng_.Below(6);
     report.kind = core::Report::Kind::kAccepted;
+    report.rendezvous = "host:1";
     batch.push_back(report);
     if (what >= 1) report.kind = core::Report::Kind::kStarted, batch.push_back(report);
     if (what >= 2 && rng_.Below(2) == 0) {
@@ -342,7 +346,7 @@ class History {
         core::Submit{"", "", {}},
         SettleJob{999'999},
         Update{Any(world_.state.jobs), 101, std::nullopt, std::nullopt},
-        FenceAttempt{{attempt.job, attempt.index, attempt.number + 1}, ""},
+        FenceAttempt{{attempt.job, attempt.index, attempt.number + 1}, node, ""},
         StopAttempt{{attempt.job, attempt.index, attempt.number + 1}, {}},
     };
     for (const Command& command : commands) EXPECT_FALSE(world_.Try(command).ok()) << command.index();
@@ -353,7 +357,7 @@ class History {
 
   void Turn() {
     // Jobs that were settled may be placed, or settle others; and a job's limit counts in one round what is stopped, asked for or promised room in it, and frees
-    // its place for another task in the next: round by round, as the engine decides again after a turn that changed something, until nobody waits in vain.
+    // its place for another task in the next; and what is kept with a node that a gang has is free when another takes that node: round by round, as the engine decides again after a turn that changed something, until nobody waits in vain.
     int rounds = 0;
     for (bool again = true; again && !::testing::Test::HasFailure(); ++rounds) {
       ASSERT_LT(rounds, 20) << "no end of it";
@@ -365,7 +369,8 @@ class History {
         if (const Place* place = std::get_if<Place>(&command)) CheckPlaced(place->task);
       }
       const auto& jobs = world_.state.jobs;
-      const bool limited = std::any_of(jobs.begin(), jobs.end(), [](const auto& live) { return live.second.job.parallel > 0; });
+      const bool limited = std::any_of(jobs.begin(), jobs.end(),
+                                       [this](const auto& live) { return live.second.job.parallel > 0 || ShapeOf(world_.state, live.second.job).nodes > 1; });
       again = (limited && !commands.empty()) || !Only<SettleJob>(commands).empty() || !world_.state.index.settled.empty();
     }
     const auto again = Decide(world_.state, world_.soft, world_.policy, world_.now_ms);
@@ -377,7 +382,8 @@ class History {
   // Whatever fits on reserved capacity goes there first.
   void CheckPlace(const Place& place) {
     CheckMayBegin(*FindJob(world_.state, place.task.job));
-    if (world_.node(place.members[0].node).market == Market::kReserved) return;
+    const auto reserved = [this](const Member& member) { return world_.node(member.node).market == Market::kReserved; };
+    if (std::all_of(place.members.begin(), place.members.end(), reserved)) return;
     const Job& job = *FindJob(world_.state, place.task.job);
     const Shape& shape = ShapeOf(world_.state, job);
     const std::optional<Task> task = GetTask(world_.state, place.task);
@@ -385,6 +391,8 @@ class History {
       if (node.market != Market::kReserved || node.state != NodeState::kReady || node.cordoned || node.notice_deadline_ms != 0) continue;
       if (!Reachable(node, world_.soft, world_.policy, world_.now_ms) || Misfits(shape, node) != 0 || id == task->avoid_node) continue;
       if (RoomIsMadeOn(id) || HigherWaitsFor(node, job.priority)) continue;  // it may be kept for somebody
+      if (GangWaitsFor(node)) continue;                                      // likewise, with what was bought for it
+      if (std::any_of(place.members.begin(), place.members.end(), [&](const Member& member) { return member.node == id; })) continue;
       EXPECT_FALSE(RoomOn(world_.state, node).Holds(shape)) << place.task.ToString() << " spilled though " << node.name << " had room";
     }
   }
@@ -399,6 +407,14 @@ class History {
   bool HigherWaitsFor(const Node& node, int64_t priority) const {
     for (const auto& key : world_.state.index.queue) {
       if (-key.negative_priority > priority && Misfits(ShapeOf(world_.state, *FindJob(world_.state, key.task.job)), node) == 0) return true;
+    }
+    return false;
+  }
+
+  bool GangWaitsFor(const Node& node) const {
+    for (const auto& key : world_.state.index.queue) {
+      const Shape& shape = ShapeOf(world_.state, *FindJob(world_.state, key.task.job));
+      if (shape.nodes > 1 && Misfits(shape, node) == 0) return true;
     }
     return false;
   }
@@ -457,7 +473,7 @@ class History {
         for (const Why& why : whys) {
           EXPECT_FALSE(why.message.empty()) << why.code;
           // After a turn nothing placeable is left over.
-          EXPECT_NE(why.code, "NEXT_TURN") << TaskId{id, index}.ToString();
+          EXPECT_NE(why.code, "NEXT_TURN") << TaskId{id, index}.ToString() << " of " << ShapeOf(world_.state, live.job).nodes;
         }
       }
     }

@@ -40,10 +40,10 @@ class Refusals(ClusterTest):
 
     def test_not_built_yet_is_refused_by_name(self):
         self.refused("name: a\ncommand: ['true']\nsweep: {method: grid}\n", 2, "bad.yaml:3", "sweep", "not built yet")
-        self.refused("name: a\ncommand: ['true']\nresources: {nodes: 2}\n", 2, "bad.yaml:3", "nodes", "not built yet")
 
     def test_never_fits(self):
         self.refused("name: a\ncommand: ['true']\nresources: {gpu: {model: H100, count: 8}}\n", 2, "never fits")
+        self.refused("name: a\ncommand: ['true']\nresources: {nodes: 200}\n", 2, "never fits", "needs 200 nodes")
         self.refused("name: a\ncommand: ['true']\nresources: {cpus: 64}\n", 2, "never fits")
 
     def test_no_command(self):

@@ -51,6 +51,46 @@ TEST(EngineTest, SubmitDecideAndOfferShareOneCommitAndTheOfferWaitsForIt) {
   EXPECT_EQ(h.offers[0].log_path, "1/0/a1.log");
 }
 
+TEST(EngineTest, TheMembersOfAGangAreToldToStartWhenAllHaveAccepted) {
+  Harness h;
+  h.Configure({});
+  h.Register(1, "a", Box(4));
+  h.Register(2, "b", Box(4));
+  core::Shape shape = Cpu();
+  shape.nodes = 2;
+  h.SubmitJob(shape);
+  h.Said();
+  ASSERT_EQ(h.offers.size(), 2u);
+  EXPECT_EQ(h.offers[0].rank, 0);
+  EXPECT_EQ(h.offers[1].rank, 1);
+  EXPECT_EQ(h.offers[1].log_path, "1/0/a1.1.log");
+  EXPECT_EQ(h.offers[0].checkpoint_dir, h.offers[1].checkpoint_dir);
+  EXPECT_THAT(h.offers[0].node_names, ElementsAre("a", "b"));
+  const AttemptId attempt{1, 0, 1};
+  const auto accepted = [&](int64_t session, const std::string& rendezvous) {
+    core::Report report;
+    report.seq = 1;
+    report.attempt = attempt;
+    report.rendezvous = rendezvous;
+    h.engine->Reports(session, {report});
+    h.Run();
+  };
+  accepted(2, "");
+  EXPECT_THAT(h.Said(), ::testing::Not(::testing::Contains("offer 2 1.0@1")));
+  accepted(1, "host:4242");
+  EXPECT_THAT(h.Said(), ::testing::IsSupersetOf({"offer 1 1.0@1", "offer 2 1.0@1"}));
+  ASSERT_EQ(h.offers.size(), 4u);
+  EXPECT_EQ(h.offers[2].rendezvous, "host:4242");
+  EXPECT_EQ(h.offers[3].rendezvous, "host:4242");
+  // A worker that comes back and still waits is told again.
+  core::NodeHello hello = Harness::HelloOf("b", Box(4));
+  hello.inventory.push_back({attempt, AttemptState::kStarting});
+  ASSERT_OK(h.engine->Hello(3, hello));
+  h.Run();
+  ASSERT_EQ(h.welcomes[3].offers.size(), 1u);
+  EXPECT_EQ(h.welcomes[3].offers[0].rendezvous, "host:4242");
+}
+
 TEST(EngineTest, ARefusalIsAnsweredWithoutABatchYetAfterWhatItRestsOn) {
   Harness h;
   h.Configure({});

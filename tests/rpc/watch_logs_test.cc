@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/attempt_log.h"
+#include "scheduler/engine/resolve.h"
 #include "scheduler/rpc/log_follower.h"
 #include "tests/rpc/harness.h"
 
@@ -176,7 +177,7 @@ TEST_F(StreamsTest, ALogIsFollowedFromBeforeItsAttemptBeganUntilAfterItEnded) {
   std::thread follower([&] { text = ReadLog(Key(1), true, &status); });
   ASSERT_TRUE(worker.ReadUntil([&] { return !worker.offers.empty(); }));
   const v1::SchedulerFrame::Offer offer = worker.offers[0];
-  EXPECT_EQ(offer.log_path(), LogPathOf({1, 0, 1})) << "the worker writes where the follower reads";
+  EXPECT_EQ(offer.log_path(), engine::LogPath({1, 0, 1}, 0)) << "the worker writes where the follower reads";
   ASSERT_TRUE(worker.Accept(offer.attempt()));
   ASSERT_TRUE(worker.Start(offer.attempt()));
   Append(offer.log_path(), "one\n");

@@ -42,7 +42,6 @@ class JobWatch final : public Watch {
     for (const auto& [digest, bytes] : batch.specs) specs_[digest] = bytes;
     std::map<std::string, std::vector<JobId>> of_this_turn;
     std::vector<std::pair<JobId, bool>> settled;
-    gone_.clear();
     for (const core::Event& event : batch.events) {
       if (const auto* gone = std::get_if<core::NodeGone>(&event)) gone_.insert(gone->node);
     }
@@ -61,7 +60,8 @@ class JobWatch final : public Watch {
         nodes_[registered->node.id] = {registered->node.id, registered->node.name, registered->node.boot_id};
       } else if (const auto* offered = std::get_if<core::AttemptOffered>(&event)) {
         CheckMayBegin(offered->task);
-        offered_to_[{offered->task.job, offered->task.index, offered->attempt.number}] = nodes_[offered->attempt.members.at(0).node];
+        std::vector<Machine>& machines = offered_to_[{offered->task.job, offered->task.index, offered->attempt.number}];
+        for (const core::Member& member : offered->attempt.members) machines.push_back(nodes_[member.node]);
       } else if (const auto* cancel = std::get_if<core::JobCancelRequested>(&event)) {
         jobs_[cancel->job].cancelled = true;
       } else if (const auto* some = std::get_if<core::TasksCancelRequested>(&event)) {
@@ -93,8 +93,8 @@ class JobWatch final : public Watch {
 
   void ProcessBegan(const ProcessFact& process) override { alive_.insert(process.attempt); }
   void ProcessEnded(const ProcessFact& process) override {
-    alive_.erase(process.attempt);
-    processes_[process.attempt] = process;
+    alive_.erase(alive_.find(process.attempt));
+    processes_[process.attempt].push_back(process);
   }
 
   void SupervisorBegan(const std::string& node, const std::string& boot_id) override { lives_[node] = boot_id; }
@@ -103,12 +103,17 @@ class JobWatch final : public Watch {
   void Calm(int64_t calm_ms, const Simulation& simulation) override {
     const int64_t now_ms = world()->now_ms();
     std::map<TaskId, Stand> stands;
-    for (const auto& [id, live] : simulation.host().engine()->state().jobs) {
+    const core::State& state = simulation.host().engine()->state();
+    const bool withheld = std::any_of(state.nodes.begin(), state.nodes.end(), [](const auto& node) { return node.second.cordoned; });
+    for (const auto& [id, live] : state.jobs) {
+      // Who needs all machines waits for the one that an operator keeps back, too.
+      const bool needs_withheld = withheld && core::ShapeOf(state, live.job).nodes > 1;
       for (const auto& [index, task] : live.tasks) {
         Stand stand{now_ms, task.attempts, task.attempt ? task.attempt->state : AttemptState::kUnspecified, task.seal_owed};
         const auto before = stands_.find(task.id);
         const bool works = task.attempt && alive_.count({task.id.job, task.id.index, task.attempt->number}) > 0;
-        const bool waits_for_others = (task.state == TaskState::kQueued && task.seal_owed == 0 && !alive_.empty()) || task.hold == HoldReason::kPaused;
+        const bool waits_for_others =
+            (task.state == TaskState::kQueued && task.seal_owed == 0 && (!alive_.empty() || needs_withheld)) || task.hold == HoldReason::kPaused;
         if (before != stands_.end() && !works && !waits_for_others && before->second.Same(stand)) stand.since_ms = before->second.since_ms;
         const int64_t still_ms = std::min(calm_ms, now_ms - stand.since_ms);
         if (still_ms > kStillMsMax) return Stands(simulation, task, still_ms);
@@ -197,27 +202,33 @@ class JobWatch final : public Watch {
 
   void CheckEnd(const core::AttemptEnded& ended) {
     Job& job = jobs_[ended.attempt.job];
-    const auto process = processes_.find(ended.attempt);
+    const std::vector<ProcessFact>& processes = processes_[ended.attempt];
     const std::string id = ended.attempt.ToString();
     job.active.erase(ended.attempt.index);
     if (ended.next == TaskState::kSucceeded || ended.next == TaskState::kFailed || ended.next == TaskState::kCancelled) job.over.insert(ended.attempt.index);
     const bool cancelled = job.cancelled || job.cancelled_tasks.count(ended.attempt.index) > 0;
     if (ended.next == TaskState::kHeld && !job.row.paused) return Broken(id, " ended and its task is held though nobody paused the job");
     if (ended.cause == EndCause::kCompleted) {
-      if (process == processes_.end() || !process->second.completed) return Broken(id, " counts as completed and did not do its steps");
-      if (process->second.work != WorkAfter(FirstWork(job.row.uid), 0, job.plan.total_steps)) return Broken(id, " completed with a step lost or done twice");
+      if (processes.size() != offered_to_[ended.attempt].size()) return Broken(id, " counts as completed and not all of it ran");
+      for (const ProcessFact& process : processes) {
+        if (!process.completed) return Broken(id, " counts as completed and did not do its steps");
+        if (process.work != WorkAfter(FirstWork(job.row.uid), 0, job.plan.total_steps)) return Broken(id, " completed with a step lost or done twice");
+      }
+      if (processes.size() > 1) world()->Reach("a gang completed");
       if (ended.next != TaskState::kSucceeded && !cancelled) return Broken(id, " completed and its task goes on");
       ++job.succeeded;
     } else if (ended.next == TaskState::kSucceeded) {
       return Broken(id, " ended with ", std::string(Name(ended.cause)), " and its task counts as done");
     }
-    if (ended.cause == EndCause::kUserError && (process == processes_.end() || !process->second.exited || process->second.exit_code == 0)) {
+    const auto failed = [](const ProcessFact& process) { return process.exited && process.exit_code != 0; };
+    if (ended.cause == EndCause::kUserError && std::none_of(processes.begin(), processes.end(), failed)) {
       return Broken(id, " counts as the user's error and did not exit with one");
     }
     if (ended.cause == EndCause::kNodeLost && ended.initiator == Initiator::kNode) {
-      const Machine& machine = offered_to_[ended.attempt];
-      if (gone_.count(machine.node) == 0 && lives_[machine.name] == machine.boot_id)
-        return Broken(id, " was lost by ", machine.name, ", whose supervisor lives on: ", ended.detail);
+      const std::vector<Machine>& machines = offered_to_[ended.attempt];
+      const auto lives_on = [this](const Machine& machine) { return gone_.count(machine.node) == 0 && lives_[machine.name] == machine.boot_id; };
+      if (std::all_of(machines.begin(), machines.end(), lives_on))
+        return Broken(id, " was lost by ", machines.at(0).name, ", whose supervisor lives on: ", ended.detail);
       world()->Reach("an attempt was lost with its supervisor, by the node's own word");
     }
     if (ended.next == TaskState::kFailed) {
@@ -233,11 +244,11 @@ class JobWatch final : public Watch {
   std::map<std::string, std::string> specs_;
   std::set<std::string> uids_;
   std::map<JobId, Job> jobs_;
-  std::map<AttemptId, ProcessFact> processes_;
-  std::set<AttemptId> alive_;
+  std::map<AttemptId, std::vector<ProcessFact>> processes_;  // of all members
+  std::multiset<AttemptId> alive_;
   std::map<NodeId, Machine> nodes_;
-  std::set<NodeId> gone_;  // in this turn
-  std::map<AttemptId, Machine> offered_to_;
+  std::set<NodeId> gone_;
+  std::map<AttemptId, std::vector<Machine>> offered_to_;
   std::map<std::string, std::string> lives_;  // of each machine's supervisor, the latest
   std::map<TaskId, Stand> stands_;
   int64_t answered_ = 0;

@@ -1,6 +1,9 @@
 // Promise 9: a scheduler that is away for less than the lease disturbs no running job, however often it dies and wherever in a commit.
 #include <gtest/gtest.h>
 
+#include <set>
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "tests/simulation/watch.h"
 
@@ -12,18 +15,22 @@ class OnlyOutages final : public Observer {
  public:
   void TurnDurable(const store::Batch& batch) override {
     for (const core::Event& event : batch.events) {
+      if (const auto* asked = std::get_if<core::AttemptStopRequested>(&event)) {
+        const absl::string_view reason = asked->stop.reason;
+        if (absl::StartsWith(reason, "makes room for ") || absl::StartsWith(reason, "its deadline of ")) wanted.insert({asked->attempt, asked->stop.cause});
+      }
       const auto* ended = std::get_if<core::AttemptEnded>(&event);
       if (ended == nullptr) continue;
       ++ends;
       // A job ends by itself, by its user's wish, for one of higher priority, or for its deadline.
       if (ended->initiator == Initiator::kJob || ended->initiator == Initiator::kUser) continue;
-      if (ended->initiator == Initiator::kScheduler && ended->cause == EndCause::kPreempted && absl::StartsWith(ended->detail, "makes room for ")) continue;
-      if (ended->initiator == Initiator::kScheduler && ended->cause == EndCause::kMoved && absl::StartsWith(ended->detail, "its deadline of ")) continue;
+      if (ended->initiator == Initiator::kScheduler && wanted.count({ended->attempt, ended->cause}) > 0) continue;
       disturbed = absl::StrCat(ended->attempt.ToString(), " ended with ", std::string(Name(ended->cause)), ": ", ended->detail);
     }
   }
   int64_t ends = 0;
   std::string disturbed;
+  std::set<std::pair<AttemptId, EndCause>> wanted;  // by the scheduler, for a reason of its own
 };
 
 TEST(Outage, ShorterThanTheLeaseDisturbsNobody) {

@@ -11,6 +11,8 @@ namespace {
 const char* const kMustReach[] = {
     "a bill of the cloud was matched",
     "a checkpoint landed after its writer's death",
+    "a gang came together",
+    "a gang completed",
     "a job ended because of what it needs",
     "a job failed",
     "a job succeeded",
@@ -20,6 +22,7 @@ const char* const kMustReach[] = {
     "a lease's checkpoint request was withdrawn",
     "a link was cut both ways",
     "a link was cut one way",
+    "a member ended and took the others along",
     "a seal found an unreported checkpoint",
     "a silent machine was fenced by its provider",
     "a static node was lost by its lease",

@@ -39,6 +39,95 @@ TEST(Attempts, AnOfferIsAcceptedAndStartedOnce) {
   EXPECT_THAT(Kinds(ReportsIn(out)), ElementsAre(Report::Kind::kAccepted, Report::Kind::kStarted));
 }
 
+// --- gangs ---
+
+Offer MemberOf(int64_t rank, const std::string& rendezvous = "") {
+  Offer offer = OfferOf(kA1);
+  offer.rank = rank;
+  offer.members = 2;
+  offer.node_list = "n1,n2";
+  offer.rendezvous = rendezvous;
+  return offer;
+}
+
+std::vector<Output> Offers(Rig* rig, const Offer& offer) {
+  SchedulerFrame frame;
+  frame.specs.push_back({SpecDigest("spec"), "spec"});
+  frame.offers.push_back(offer);
+  return rig->Receive(std::move(frame));
+}
+
+TEST(Gangs, AMemberAcceptsAndStartsOnlyWhenItIsTold) {
+  Rig rig;
+  rig.Join();
+  std::vector<Output> out = Offers(&rig, MemberOf(1));
+  EXPECT_THAT(All<StartAttempt>(out), IsEmpty());
+  EXPECT_THAT(All<ReserveRendezvous>(out), IsEmpty()) << "that is for member 0";
+  EXPECT_THAT(Kinds(ReportsIn(out)), ElementsAre(Report::Kind::kAccepted));
+  rig.Acked(1);
+  out = Offers(&rig, MemberOf(1));
+  EXPECT_THAT(All<StartAttempt>(out), IsEmpty());
+  EXPECT_THAT(Kinds(ReportsIn(out)), ElementsAre(Report::Kind::kAccepted));
+  out = Offers(&rig, MemberOf(1, "n1:4242"));
+  ASSERT_THAT(All<StartAttempt>(out), SizeIs(1));
+  EXPECT_EQ(All<StartAttempt>(out)[0].offer, MemberOf(1, "n1:4242"));
+  out = Offers(&rig, MemberOf(1, "n1:4242"));
+  EXPECT_THAT(All<StartAttempt>(out), IsEmpty()) << "once";
+}
+
+TEST(Gangs, MemberNoughtSaysWhereItListensBeforeAnythingElse) {
+  Rig rig;
+  rig.Join();
+  std::vector<Output> out = Offers(&rig, MemberOf(0));
+  EXPECT_THAT(All<ReserveRendezvous>(out), SizeIs(1));
+  EXPECT_THAT(ReportsIn(out), IsEmpty());
+  EXPECT_THAT(ReportsIn(Offers(&rig, MemberOf(0))), IsEmpty());
+  out = rig.Do(RendezvousReserved{kA1, "n1:4242"});
+  ASSERT_THAT(Kinds(ReportsIn(out)), ElementsAre(Report::Kind::kAccepted));
+  EXPECT_EQ(ReportsIn(out)[0].rendezvous, "n1:4242");
+  EXPECT_THAT(All<StartAttempt>(out), IsEmpty());
+  EXPECT_THAT(All<StartAttempt>(Offers(&rig, MemberOf(0, "n1:4242"))), SizeIs(1));
+}
+
+TEST(Gangs, WithoutAPortItIsRefused) {
+  Rig rig;
+  rig.Join();
+  Offers(&rig, MemberOf(0));
+  const std::vector<Output> out = rig.Do(RendezvousReserved{kA1, ""});
+  ASSERT_THAT(Kinds(ReportsIn(out)), ElementsAre(Report::Kind::kEnded));
+  EXPECT_EQ(ReportsIn(out)[0].end.cause, EndCause::kLaunchFailed);
+  EXPECT_EQ(ReportsIn(out)[0].end.initiator, Initiator::kNode);
+}
+
+TEST(Gangs, AMemberThatWaitsIsStoppedAtOnce) {
+  Rig rig;
+  rig.Join();
+  Offers(&rig, MemberOf(1));
+  const std::vector<Output> out = rig.StopOf(kA1, EndCause::kPeerFailed);
+  ASSERT_THAT(Kinds(ReportsIn(out)), ElementsAre(Report::Kind::kEnded));
+  EXPECT_EQ(ReportsIn(out)[0].end.cause, EndCause::kPeerFailed);
+  EXPECT_THAT(All<StartAttempt>(Offers(&rig, MemberOf(1, "n1:4242"))), IsEmpty());
+}
+
+TEST(Gangs, AWorkerThatForgotItsMemberStartsItWhenItIsTold) {
+  Rig rig;
+  rig.Join();
+  const std::vector<Output> out = Offers(&rig, MemberOf(0, "elsewhere:1"));
+  EXPECT_THAT(All<StartAttempt>(out), SizeIs(1));
+  EXPECT_THAT(Kinds(ReportsIn(out)), ElementsAre(Report::Kind::kAccepted));
+}
+
+TEST(Gangs, TheDirectoryThatTheMembersShareIsNotRemovedByOneOfThem) {
+  Rig rig;
+  rig.Join();
+  Offers(&rig, MemberOf(1, "n1:4242"));
+  rig.Event(kA1, frames::Started{});
+  rig.Exits(kA1, Rig::Code(0));
+  const std::vector<CleanUp> cleaned = All<CleanUp>(rig.Acked(3));
+  ASSERT_THAT(cleaned, SizeIs(1));
+  EXPECT_EQ(cleaned[0].checkpoint_dir, "");
+}
+
 TEST(Attempts, ARepeatedOfferOfAnEndedAttemptIsAnsweredWithItsEnd) {
   Rig rig;
   rig.Join();

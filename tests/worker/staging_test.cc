@@ -73,6 +73,20 @@ TEST(Staging, GivesTheProcessWhatItIsPromised) {
   EXPECT_THAT(plan.start.env, Not(Contains(StartsWith("CUDA_"))));  // no device, or simulated ones
 }
 
+TEST(Staging, AMemberOfAGangKnowsWhoAndWhereTheOthersAre) {
+  Offer offer = Offered();
+  offer.rank = 2;
+  offer.members = 3;
+  offer.node_list = "n7,n9,n1";
+  offer.rendezvous = "10.0.0.7:29501";
+  ASSERT_OK_AND_ASSIGN(const StartPlan plan, Plan(Spec(), Context(), offer));
+  for (const char* pair : {"SPILLWAY_NODE_RANK=2", "SPILLWAY_NUM_NODES=3", "SPILLWAY_NODE_LIST=n7,n9,n1", "MASTER_ADDR=10.0.0.7", "MASTER_PORT=29501"}) {
+    EXPECT_THAT(plan.start.env, Contains(pair));
+  }
+  EXPECT_EQ(DecodeTag(plan.start.tag).rank, 2);
+  EXPECT_EQ(DecodeTag(plan.start.tag).members, 3);
+}
+
 TEST(Staging, StartsFromTheBeginningWithEmptyWords) {
   Offer offer = Offered();
   offer.resume_from.clear();

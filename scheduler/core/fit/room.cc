@@ -54,7 +54,7 @@ Room RoomOn(const State& state, const Node& node) {
     CHECK(task != nullptr && task->attempt) << id.ToString();
     const Shape& shape = ShapeOf(state, *FindJob(state, id.job));
     for (const Member& member : task->attempt->members) {
-      if (member.node != node.id) continue;
+      if (member.node != node.id || member.stopped) continue;
       // A node that came back smaller than it was may be over-full: what is missing counts as taken, and nothing more fits.
       room.TakeDevices(shape, member.devices & room.devices);
     }

@@ -35,13 +35,17 @@ bool StayingComes(const Plan& plan, const Shape& shape) {
   });
 }
 
+// For every member.
 bool StayingIsOpen(Plan* plan, const Shape& shape) {
+  int64_t open = 0;
   for (const auto& [id, node] : plan->state.nodes) {
-    if (Stays(*plan, node, shape) && MayPlaceOn(*plan, node) && RoomIn(plan, node)->Holds(shape)) return true;
+    if (Stays(*plan, node, shape) && MayPlaceOn(*plan, node) && RoomIn(plan, node)->Holds(shape)) ++open;
+    if (open >= shape.nodes) return true;
   }
   for (const auto& [key, offer] : plan->state.offers) {
     if (CanBeTaken(offer.market) || Misfits(shape, offer) != 0) continue;
-    if (BarOf(plan->state, offer, 0, 0, plan->now_ms) == OfferBar::kNone) return true;
+    for (int64_t more = 0; open < shape.nodes && BarOf(plan->state, offer, more, more, plan->now_ms) == OfferBar::kNone; ++more) ++open;
+    if (open >= shape.nodes) return true;
   }
   return false;
 }

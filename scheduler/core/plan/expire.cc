@@ -25,7 +25,8 @@ void FenceImpatient(Plan* plan, const Node& node, bool held) {
     const Job& job = *FindJob(plan->state, id.job);
     if (job.max_silence_ms <= 0 || plan->now_ms < ActOnSilenceMs(node, plan->soft, plan->policy, job.max_silence_ms, held)) continue;
     plan->fenced.insert(id);
-    plan->commands.push_back(FenceAttempt{id, absl::StrCat("nothing heard from ", node.name, " for ", FormatDurationMs(job.max_silence_ms), " (max_silence)")});
+    plan->commands.push_back(
+        FenceAttempt{id, node.id, absl::StrCat("nothing heard from ", node.name, " for ", FormatDurationMs(job.max_silence_ms), " (max_silence)")});
   }
 }
 

@@ -1,10 +1,12 @@
 // Makes room for a task of higher priority that can have none otherwise: no node has room, none is coming, no offer is open. Attempts of lower priority on
 // one node are asked to save and stop; the lowest priorities give way first, and of equal ones those that lose the least work. Never those that may not be
 // interrupted, nor a task that made room a short while ago. Until they have stopped the node is promised: nobody of less than the waiter's priority is
-// placed there, so that what becomes free bit by bit is there as a whole at the end. Nor is anybody of less priority started where what stops anyway will be
+// placed there, so that what becomes free bit by bit is there as a whole at the end. A gang gets as many nodes as it has members in this way, and one that
+// gives way does so on all of its nodes. Nor is anybody of less priority started where what stops anyway will be
 // enough: a task that this round has placed gives way for nothing, in a next round that keeps the node.
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <tuple>
 
@@ -46,8 +48,7 @@ class RoomMaker {
       const std::optional<QueuedTask> task = queue.Next();
       if (!task || task->job->priority <= lowest) return false;  // they come in the order of their priority
       --plan_->candidates_left;
-      if (task->shape->nodes != 1 || plan_->placed.contains(task->id) || plan_->served.contains(task->id) || task->sealing() || task->backs_off(plan_->now_ms))
-        continue;
+      if (plan_->placed.contains(task->id) || plan_->served.contains(task->id) || task->sealing() || task->backs_off(plan_->now_ms)) continue;
       if (IsLimited(*plan_, *task->job, task->id)) {
         queue.LeaveOutUnstarted(task->id.job);
         continue;
@@ -66,23 +67,26 @@ class RoomMaker {
     return lowest;
   }
 
-  const std::vector<const Node*>& Open() {
-    if (opened_) return open_;
+  // Where something runs; for a gang, which may need some of them beside idle ones, all.
+  const std::vector<const Node*>& Open(const Shape& shape) {
+    if (opened_) return shape.nodes > 1 ? all_ : open_;
     opened_ = true;
     std::set<NodeId> busy;
     for (const auto& [id, attempts] : plan_->state.index.on_node) busy.insert(id);
     for (const Command& command : plan_->commands) {
       const Place* place = std::get_if<Place>(&command);
       if (place == nullptr) continue;
-      const Member& member = place->members.front();
-      busy.insert(member.node);
-      placed_on_[member.node].push_back({{place->task.job, place->task.index, 0}, FindJob(plan_->state, place->task.job), 0, member.devices});
+      for (const Member& member : place->members) {
+        busy.insert(member.node);
+        placed_on_[member.node].push_back({{place->task.job, place->task.index, 0}, FindJob(plan_->state, place->task.job), 0, member.devices});
+      }
     }
-    for (const NodeId id : busy) {
-      const Node* node = FindNode(plan_->state, id);
-      if (MayPlaceOn(*plan_, *node)) open_.push_back(node);
+    for (const auto& [id, node] : plan_->state.nodes) {
+      if (!MayPlaceOn(*plan_, node)) continue;
+      all_.push_back(&node);
+      if (busy.contains(id)) open_.push_back(&node);
     }
-    return open_;
+    return shape.nodes > 1 ? all_ : open_;
   }
 
   // The room there will be when everything has stopped that was asked to, less what was promised of it.
@@ -105,61 +109,66 @@ class RoomMaker {
     const Shape& shape = ShapeOf(plan_->state, *FindJob(plan_->state, id.job));
     for (const Member& member : FindAttempt(plan_->state, id)->members) {
       // A node may have come back with fewer devices than are held there.
-      if (member.node == node.id) room->Give(shape, member.devices & EmptyRoom(node.capacity).devices);
+      if (member.node == node.id && !member.stopped) room->Give(shape, member.devices & EmptyRoom(node.capacity).devices);
     }
   }
 
   // Where enough stops anyway, nobody more is asked to.
   bool Leaves(const QueuedTask& task) {
-    for (const Node* node : Open()) {
+    std::vector<Room*> rooms;
+    for (const Node* node : Open(*task.shape)) {
       --plan_->candidates_left;
       if (Misfits(*task.shape, *node) != 0) continue;
-      Room* room = ComingOn(*node);
-      if (!room->Holds(*task.shape)) continue;
-      room->Take(*task.shape);
+      if (Room* room = ComingOn(*node); room->Holds(*task.shape)) rooms.push_back(room);
+      if (static_cast<int64_t>(rooms.size()) < task.shape->nodes) continue;
+      for (Room* room : rooms) room->Take(*task.shape);
       CountStart(plan_, *task.job, task.id);
       return true;
     }
     return false;
   }
 
+  // On the nodes where it takes least.
   bool Make(const QueuedTask& task) {
-    const Node* best = nullptr;
-    std::vector<Victim> victims;
-    std::tuple<int64_t, int64_t, int64_t, NodeId> best_key;
-    for (const Node* node : Open()) {
+    using Key = std::tuple<int64_t, int64_t, int64_t, NodeId>;
+    std::map<Key, std::vector<Victim>> found;
+    for (const Node* node : Open(*task.shape)) {
       if (Misfits(*task.shape, *node) != 0) continue;
-      const std::optional<std::vector<Victim>> found = VictimsOn(*node, task);
-      if (!found) continue;
+      std::optional<std::vector<Victim>> victims = VictimsOn(*node, task);
+      if (!victims) continue;
       int64_t highest = std::numeric_limits<int64_t>::min(), lost_ms = 0, stops = 0;
-      for (const Victim& victim : *found) {
+      for (const Victim& victim : *victims) {
         if (victim.runs()) highest = std::max(highest, victim.job->priority), lost_ms += victim.lost_ms, ++stops;
       }
-      const std::tuple<int64_t, int64_t, int64_t, NodeId> key{highest, lost_ms, stops, node->id};
-      if (best == nullptr || key < best_key) best = node, best_key = key, victims = *found;
+      found.emplace(Key{highest, lost_ms, stops, node->id}, *std::move(victims));
+      if (static_cast<int64_t>(found.size()) > task.shape->nodes) found.erase(--found.end());
     }
-    if (best == nullptr) return false;
-    if (std::any_of(victims.begin(), victims.end(), [](const Victim& victim) { return !victim.runs(); })) {
-      plan_->kept[best->id].push_back({task.id, task.job->priority});
-      plan_->again = true;
-      return true;
+    if (static_cast<int64_t>(found.size()) < task.shape->nodes) return false;
+    const bool placed = std::any_of(found.begin(), found.end(), [](const auto& entry) {
+      return std::any_of(entry.second.begin(), entry.second.end(), [](const Victim& victim) { return !victim.runs(); });
+    });
+    for (const auto& [key, victims] : found) {
+      (placed ? plan_->kept : plan_->promises)[std::get<3>(key)].push_back({task.id, task.job->priority});
+      for (const Victim& victim : victims) {
+        if (!placed && asked_.insert(victim.id).second) Ask(task, victim);
+      }
     }
-    for (const Victim& victim : victims) {
-      StopRequest stop;
-      stop.cause = EndCause::kPreempted;
-      stop.initiator = Initiator::kScheduler;
-      stop.grace_ms = victim.job->grace_ms;
-      stop.requested_ms = plan_->now_ms;
-      stop.reason =
-          absl::StrCat("makes room for ", task.id.ToString(), " (", task.job->name, "), priority ", task.job->priority, " over ", victim.job->priority);
-      stop.for_task = task.id;
-      plan_->commands.push_back(StopAttempt{victim.id, std::move(stop)});
-      asked_.insert(victim.id);
-    }
-    plan_->promises[best->id].push_back({task.id, task.job->priority});
+    plan_->again = plan_->again || placed;
+    if (placed) return true;
     plan_->served.insert(task.id);
     CountStart(plan_, *task.job, task.id);
     return true;
+  }
+
+  void Ask(const QueuedTask& task, const Victim& victim) {
+    StopRequest stop;
+    stop.cause = EndCause::kPreempted;
+    stop.initiator = Initiator::kScheduler;
+    stop.grace_ms = victim.job->grace_ms;
+    stop.requested_ms = plan_->now_ms;
+    stop.reason = absl::StrCat("makes room for ", task.id.ToString(), " (", task.job->name, "), priority ", task.job->priority, " over ", victim.job->priority);
+    stop.for_task = task.id;
+    plan_->commands.push_back(StopAttempt{victim.id, std::move(stop)});
   }
 
   // The fewest and least of them that leave enough room; nullopt: all together do not.
@@ -203,7 +212,7 @@ class RoomMaker {
 
   Plan* plan_;
   bool opened_ = false;
-  std::vector<const Node*> open_;
+  std::vector<const Node*> open_, all_;
   std::map<NodeId, Room> coming_;
   std::map<NodeId, std::vector<Victim>> placed_on_;
   std::set<AttemptId> asked_;
@@ -220,7 +229,7 @@ int64_t MadeRoomMs(const Task& task) {
 }  // namespace
 
 bool MayMakeRoom(const State& state, const Job& job, const Task& task, const Policy& policy, int64_t now_ms) {
-  if (!task.attempt || task.attempt->stop || task.attempt->members.size() != 1 || !ShapeOf(state, job).interruptible) return false;
+  if (!task.attempt || task.attempt->stop || !ShapeOf(state, job).interruptible) return false;
   const int64_t made_room_ms = MadeRoomMs(task);
   return made_room_ms == 0 || now_ms >= made_room_ms + policy.displace_again_ms;
 }
@@ -228,7 +237,8 @@ bool MayMakeRoom(const State& state, const Job& job, const Task& task, const Pol
 int64_t WorkAtRiskMs(const Task& task, int64_t now_ms) {
   if (task.attempt->started_ms == 0) return 0;
   const bool own = task.checkpoint && task.checkpoint->attempt == task.attempt->number;
-  return std::max<int64_t>(0, now_ms - std::max(task.attempt->started_ms, own ? task.checkpoint->registered_ms : 0));
+  const int64_t since_ms = std::max(task.attempt->started_ms, own ? task.checkpoint->registered_ms : 0);
+  return std::max<int64_t>(0, now_ms - since_ms) * static_cast<int64_t>(task.attempt->members.size());
 }
 
 int64_t NextToMakeRoomMs(const State& state, const Policy& policy, int64_t now_ms) {
@@ -253,15 +263,18 @@ void KeepPromises(Plan* plan) {
     if (!task || task->state != TaskState::kQueued || task->seal_owed != 0 || task->not_before_ms > plan->now_ms) continue;
     const Job& job = *FindJob(plan->state, waits.job);
     if (IsLimited(*plan, job, waits)) continue;
+    const Shape& shape = ShapeOf(plan->state, job);
     for (const Member& member : attempt.members) {
+      if (member.stopped) continue;
       const Node* node = FindNode(plan->state, member.node);
-      if (!MayPlaceOn(*plan, *node) || Misfits(ShapeOf(plan->state, job), *node) != 0) continue;
+      if (!MayPlaceOn(*plan, *node) || Misfits(shape, *node) != 0) continue;
       std::vector<Promise>& promises = plan->promises[node->id];
       const bool known = std::any_of(promises.begin(), promises.end(), [&](const Promise& one) { return one.task == waits; });
       if (!known) promises.push_back({waits, job.priority});
       plan->served.insert(waits);
       CountStart(plan, job, waits);
     }
+    if (shape.nodes > 1) PromiseFree(plan, job, waits);
   }
 }
 

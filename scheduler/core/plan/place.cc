@@ -1,5 +1,6 @@
 // Places waiting tasks on machines that are paid for already: reserved ones first, then burst machines that bill anyway, each time where least is left over,
 // so that whole machines stay free. One task that fits nowhere never holds up the others: the rest of its shape is left out of this cycle.
+#include <algorithm>
 #include <optional>
 #include <tuple>
 
@@ -86,13 +87,13 @@ class Placer {
   }
 
   // The fullest that still has room; the node where the task failed last only if it is the only one. Full ones are forgotten: room only shrinks in a cycle.
-  const Node* Best(std::vector<const Node*>* nodes, const QueuedTask& task) {
+  const Node* Best(std::vector<const Node*>* nodes, const QueuedTask& task, const std::vector<const Node*>& chosen) {
     plan_->candidates_left -= static_cast<int64_t>(nodes->size());
     std::erase_if(*nodes, [&](const Node* node) { return !RoomIn(plan_, *node)->Holds(*task.shape); });
     const Node* best = nullptr;
     std::tuple<bool, int64_t, int64_t, NodeId> best_key;
     for (const Node* node : *nodes) {
-      if (!Allows(*node)) continue;
+      if (!Allows(*node) || Contains(chosen, node)) continue;
       if (IsPromised(*plan_, node->id, *task.job)) {
         promised_ = true;
         continue;
@@ -104,45 +105,55 @@ class Placer {
     return best;
   }
 
+  static bool Contains(const std::vector<const Node*>& nodes, const Node* node) { return std::find(nodes.begin(), nodes.end(), node) != nodes.end(); }
   bool Allows(const Node& node) const { return stance_ != Stance::kUrgent || !CanBeTaken(node.market); }
 
+  // A node for each member, or none at all.
   bool Place(const QueuedTask& task) {
     promised_ = false;
     Fitting& fitting = FittingFor(task);
-    const Node* node = nullptr;
-    if (fitting.last != nullptr && Allows(*fitting.last) && fitting.last->id != task.avoid_node() && RoomIn(plan_, *fitting.last)->Holds(*task.shape) &&
-        !IsPromised(*plan_, fitting.last->id, *task.job)) {
-      node = fitting.last;
+    std::vector<const Node*> nodes;
+    while (static_cast<int64_t>(nodes.size()) < task.shape->nodes) {
+      const Node* node = Pick(&fitting, task, nodes);
+      if (node == nullptr) return false;
+      nodes.push_back(node);
     }
-    if (node == nullptr) node = Best(&fitting.reserved, task);
-    if (node == nullptr) node = Best(&fitting.burst, task);
-    if (node == nullptr) return false;
-    fitting.last = node;
-    // Avoided and yet alone among the reserved: a burst node with room is better than failing there again.
-    if (node->id == task.avoid_node() && node->market == Market::kReserved) {
-      if (const Node* other = Best(&fitting.burst, task)) node = other;
-    }
-    Propose(task, *node);
+    Propose(task, nodes);
     return true;
   }
 
-  void Propose(const QueuedTask& task, const Node& node) {
-    Place_(task, node, RoomIn(plan_, node)->Take(*task.shape));
-    plan_->placed.insert(task.id);
-    CountStart(plan_, *task.job, task.id);
-    plan_->wanted.insert(node.id);
+  const Node* Pick(Fitting* fitting, const QueuedTask& task, const std::vector<const Node*>& chosen) {
+    const Node* node = nullptr;
+    const Node* last = fitting->last;
+    if (last != nullptr && Allows(*last) && last->id != task.avoid_node() && !Contains(chosen, last) && RoomIn(plan_, *last)->Holds(*task.shape) &&
+        !IsPromised(*plan_, last->id, *task.job)) {
+      node = last;
+    }
+    if (node == nullptr) node = Best(&fitting->reserved, task, chosen);
+    if (node == nullptr) node = Best(&fitting->burst, task, chosen);
+    if (node == nullptr) return nullptr;
+    fitting->last = node;
+    // Avoided and yet alone among the reserved: a burst node with room is better than failing there again.
+    if (node->id == task.avoid_node() && node->market == Market::kReserved) {
+      if (const Node* other = Best(&fitting->burst, task, chosen)) node = other;
+    }
+    return node;
   }
 
-  void Place_(const QueuedTask& task, const Node& node, uint64_t devices) {
+  void Propose(const QueuedTask& task, const std::vector<const Node*>& nodes) {
     core::Place command;
     command.task = task.id;
-    command.members.push_back({node.id, devices, false});
-    if (node.market == Market::kReserved) {
-      command.reason.code = PlaceCode::kReservedFits;
-    } else {
-      command.reason = {PlaceCode::kPaidNodeFits, node.price_micros_per_hour, node.for_task == task.id ? 1 : 0, 0};
+    command.reason.code = PlaceCode::kReservedFits;
+    for (const Node* node : nodes) {
+      command.members.push_back({node->id, RoomIn(plan_, *node)->Take(*task.shape)});
+      plan_->wanted.insert(node->id);
+      if (node->market == Market::kReserved) continue;
+      const int64_t requested = node->for_task == task.id || (command.reason.code == PlaceCode::kPaidNodeFits && command.reason.b == 1) ? 1 : 0;
+      command.reason = {PlaceCode::kPaidNodeFits, std::max(command.reason.a, node->price_micros_per_hour), requested, 0};
     }
     plan_->commands.push_back(std::move(command));
+    plan_->placed.insert(task.id);
+    CountStart(plan_, *task.job, task.id);
   }
 
   Plan* plan_;

@@ -57,6 +57,7 @@ bool IsLimited(const Plan& plan, const Job& job, TaskId task);
 // The steps, in the order in which Decide runs them.
 void ExpireNodes(Plan* plan);          // silence, lapsed leases, boots that never end
 void DrainNoticed(Plan* plan);         // stop what runs on machines that will be taken; let go of those that are empty
+void HoldGangs(Plan* plan);            // nodes that wait for the others of a gang, and those that have waited long enough
 void KeepPromises(Plan* plan);         // nodes on which room is being made
 void KeepDeadlines(Plan* plan);        // what must go where nothing is taken away
 void SettleJobs(Plan* plan);           // jobs that waited for others
@@ -66,6 +67,11 @@ void RequestNodes(Plan* plan);         // for what fits nowhere, unless a node t
 void MakeRoom(Plan* plan);             // for higher priority, where there is none otherwise
 void ReleaseIdle(Plan* plan);
 void ForgetOld(Plan* plan);
+
+// Promises the gang so many nodes with room, beside those that it was promised, as it has members.
+void PromiseFree(Plan* plan, const Job& job, TaskId gang);
+// The earliest time at which a node or an attempt stops waiting for the others of its gang; INT64_MAX when none does.
+int64_t NextGangStepMs(const State& state, const Policy& policy, int64_t now_ms);
 
 // Until when an idle node of ours is kept: its idle time, or the end of what is paid for anyway under a coarse billing rule.
 int64_t KeepIdleUntilMs(const State& state, const Node& node);

@@ -1,4 +1,5 @@
-// Asks providers for nodes, one for each task that fits nowhere, unless a node that is coming will hold it: several small tasks share one.
+// Asks providers for nodes, one for each member of a task that fits nowhere, unless nodes that are coming will hold it: several small tasks share one.
+// What a gang lacks is asked for as a whole or not at all.
 // Nodes that lost their session a moment ago count as coming too, so that a restart of the scheduler asks for nothing.
 #include <limits>
 #include <optional>
@@ -16,6 +17,7 @@ struct Coming {
   const Node* node = nullptr;  // null: an offer that this cycle asks for
   const Offer* offer = nullptr;
   Room room;
+  TaskId gang = {};  // whose member it was requested for; job 0: anybody's
 };
 
 class Requester {
@@ -39,7 +41,7 @@ class Requester {
       if (plan_->placed.contains(task.id) || plan_->served.contains(task.id)) return true;
       if (IsLimited(*plan_, *task.job, task.id)) return false;
       stance_ = Stance::kUrgent;
-      if (PackOnComing(task) || Request(task)) return true;
+      if (Serve(task)) return true;
       urgent_left_ = true;
       return false;
     });
@@ -60,7 +62,7 @@ class Requester {
         continue;
       }
       stance_ = Stand(*task->job, task->task);
-      if (!PackOnComing(*task) && !Request(*task)) LeaveOut(*task, &queue);
+      if (!Serve(*task)) LeaveOut(*task, &queue);
     }
   }
 
@@ -91,8 +93,14 @@ class Requester {
       if (!task || task->state != TaskState::kQueued || task->seal_owed != 0 || task->not_before_ms > plan_->now_ms || plan_->served.contains(owner)) continue;
       stance_ = Stand(*job, &*task);
       if (urgent_only_ && stance_ != Stance::kUrgent) continue;
-      if (IsLimited(*plan_, *job, owner) || !Fits(coming, ShapeOf(plan_->state, *job))) continue;
-      Take(&coming, *job, owner);
+      const Shape& shape = ShapeOf(plan_->state, *job);
+      if (IsLimited(*plan_, *job, owner) || !Fits(coming, shape)) continue;
+      // One node is not enough for a gang: it has its turn in the queue.
+      if (shape.nodes > 1) {
+        coming.gang = owner;
+      } else {
+        Take(&coming, *job, owner);
+      }
     }
   }
 
@@ -110,14 +118,42 @@ class Requester {
     if (coming->node != nullptr) plan_->wanted.insert(coming->node->id);
   }
 
-  bool PackOnComing(const QueuedTask& task) {
-    for (Coming& coming : coming_) {
-      --plan_->candidates_left;
-      if (!Fits(coming, *task.shape)) continue;
-      Take(&coming, *task.job, task.id);
-      return true;
+  // What is on its way, what is there and not enough by itself, and what must be asked for: together a node for each member, or nothing.
+  bool Serve(const QueuedTask& task) {
+    std::vector<size_t> coming;
+    std::vector<const Node*> there;
+    const auto missing = [&] { return task.shape->nodes - static_cast<int64_t>(coming.size() + there.size()); };
+    if (task.shape->nodes > 1) {
+      AddComing(task, task.id, &coming);
+      if (missing() > 0) there = ThereFor(task, missing());
     }
-    return false;
+    if (missing() > 0) AddComing(task, TaskId(), &coming);
+    if (missing() > 0 && !Request(task, missing())) return false;
+    for (const size_t i : coming) Take(&coming_[i], *task.job, task.id);
+    for (const Node* node : there) {
+      RoomIn(plan_, *node)->Take(*task.shape);
+      plan_->wanted.insert(node->id);
+    }
+    return true;
+  }
+
+  // Those that `gang` owns, or nobody does.
+  void AddComing(const QueuedTask& task, TaskId gang, std::vector<size_t>* chosen) {
+    for (size_t i = 0; i < coming_.size() && static_cast<int64_t>(chosen->size()) < task.shape->nodes; ++i) {
+      --plan_->candidates_left;
+      if (coming_[i].gang == gang && Fits(coming_[i], *task.shape)) chosen->push_back(i);
+    }
+  }
+
+  std::vector<const Node*> ThereFor(const QueuedTask& task, int64_t count) {
+    std::vector<const Node*> there;
+    for (const auto& [id, node] : plan_->state.nodes) {
+      if (static_cast<int64_t>(there.size()) == count) break;
+      --plan_->candidates_left;
+      if (!MayPlaceOn(*plan_, node) || Misfits(*task.shape, node) != 0 || (stance_ == Stance::kUrgent && CanBeTaken(node.market))) continue;
+      if (!IsPromised(*plan_, id, *task.job) && RoomIn(plan_, node)->Holds(*task.shape)) there.push_back(&node);
+    }
+    return there;
   }
 
   bool MayAskFor(const Offer& offer) const {
@@ -129,29 +165,40 @@ class Requester {
     return true;
   }
 
-  bool Request(const QueuedTask& task) {
-    std::vector<const Offer*> open;
-    for (const auto& [key, offer] : plan_->state.offers) {
-      --plan_->candidates_left;
-      if (Misfits(*task.shape, offer) != 0 || !MayAskFor(offer)) continue;
-      if (BarOf(plan_->state, offer, more_of_[key], more_of_provider_[offer.provider], plan_->now_ms) == OfferBar::kNone) open.push_back(&offer);
+  // So many, from whatever is best for each, or none.
+  bool Request(const QueuedTask& task, int64_t count) {
+    std::map<OfferKey, int64_t> more_of = more_of_;
+    std::map<std::string, int64_t> more_of_provider = more_of_provider_;
+    std::vector<std::pair<const Offer*, RequestNode>> asked;
+    while (static_cast<int64_t>(asked.size()) < count) {
+      std::vector<const Offer*> open;
+      for (const auto& [key, offer] : plan_->state.offers) {
+        --plan_->candidates_left;
+        if (Misfits(*task.shape, offer) != 0 || !MayAskFor(offer)) continue;
+        if (BarOf(plan_->state, offer, more_of[key], more_of_provider[offer.provider], plan_->now_ms) == OfferBar::kNone) open.push_back(&offer);
+      }
+      if (open.empty()) return false;
+      const Ranked best = Rank(plan_->state, open, plan_->policy, plan_->now_ms).front();
+      RequestNode command;
+      command.offer = {best.offer->provider, best.offer->name};
+      command.for_task = task.id;
+      command.reason.code = stance_ == Stance::kUrgent        ? PlaceCode::kDeadline
+                            : task.shape->markets.size() == 1 ? PlaceCode::kOnlyMarketAllowed
+                                                              : PlaceCode::kCheapestOffer;
+      command.reason.a = best.expected_micros_per_hour;
+      command.reason.b = best.offer->price_micros_per_hour;
+      command.reason.c = static_cast<int64_t>(open.size());
+      ++more_of[command.offer];
+      ++more_of_provider[best.offer->provider];
+      asked.emplace_back(best.offer, std::move(command));
     }
-    if (open.empty()) return false;
-    const Ranked best = Rank(plan_->state, open, plan_->policy, plan_->now_ms).front();
-    RequestNode command;
-    command.offer = {best.offer->provider, best.offer->name};
-    command.for_task = task.id;
-    command.reason.code = stance_ == Stance::kUrgent        ? PlaceCode::kDeadline
-                          : task.shape->markets.size() == 1 ? PlaceCode::kOnlyMarketAllowed
-                                                            : PlaceCode::kCheapestOffer;
-    command.reason.a = best.expected_micros_per_hour;
-    command.reason.b = best.offer->price_micros_per_hour;
-    command.reason.c = static_cast<int64_t>(open.size());
-    ++more_of_[command.offer];
-    ++more_of_provider_[best.offer->provider];
-    plan_->commands.push_back(std::move(command));
-    coming_.push_back({nullptr, best.offer, EmptyRoom(best.offer->capacity)});
-    Take(&coming_.back(), *task.job, task.id);
+    more_of_ = std::move(more_of);
+    more_of_provider_ = std::move(more_of_provider);
+    for (auto& [offer, command] : asked) {
+      plan_->commands.push_back(std::move(command));
+      coming_.push_back({nullptr, offer, EmptyRoom(offer->capacity)});
+      Take(&coming_.back(), *task.job, task.id);
+    }
     return true;
   }
 

@@ -13,6 +13,7 @@ Policy::Policy()
       pool_avoid_ms(2 * 60'000),
       offer_backoff_ms(10'000),
       candidates_max(limits::kDecideCandidatesMax),
-      displace_again_ms(10 * 60'000) {}
+      displace_again_ms(10 * 60'000),
+      gang_hold_ms(limits::kGangHoldMs) {}
 
 }  // namespace spillway::core

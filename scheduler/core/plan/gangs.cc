@@ -1,0 +1,104 @@
+// Nodes that wait for the others of a gang. Nothing is held for one that only waits in the queue: it starts when enough nodes are free at once, and what is
+// free meanwhile is anybody's. What was bought for a gang is kept until the rest of it has come up, and free nodes to make up the number with it, but no
+// longer than policy.gang_hold_ms after it became idle: then it is like any other. An offer that not every member has accepted by then is taken back. So two
+// gangs that want the same nodes never wait for each other for longer than that.
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "base/units.h"
+#include "scheduler/core/admit_internal.h"
+#include "scheduler/core/fit/fit.h"
+#include "scheduler/core/plan/plan.h"
+
+namespace spillway::core {
+namespace {
+
+bool Waits(const State& state, TaskId id) {
+  const std::optional<Task> task = GetTask(state, id);
+  return task && task->state == TaskState::kQueued;
+}
+
+// Requested for a task that waits and is a gang.
+const Job* GangOf(const State& state, const Node& node) {
+  const Job* job = FindJob(state, node.for_task.job);
+  return job != nullptr && ShapeOf(state, *job).nodes > 1 && Waits(state, node.for_task) ? job : nullptr;
+}
+
+int64_t HeldUntilMs(const Node& node, const Policy& policy) { return node.idle_since_ms + policy.gang_hold_ms; }
+
+bool IsHeld(const Plan& plan, const Node& node) { return MayPlaceOn(plan, node) && node.idle_since_ms != 0 && plan.now_ms < HeldUntilMs(node, plan.policy); }
+
+bool Comes(const Plan& plan, const Node& node) {
+  return (node.state == NodeState::kRequested || node.state == NodeState::kBooting) && !node.cordoned && !plan.leaving.contains(node.id);
+}
+
+void Keep(Plan* plan, const Node& node, const Job& job, TaskId gang) {
+  std::vector<Promise>& promises = plan->promises[node.id];
+  if (std::any_of(promises.begin(), promises.end(), [&](const Promise& one) { return one.task == gang; })) return;
+  promises.push_back({gang, job.priority});
+  plan->wanted.insert(node.id);
+}
+
+void TakeBackOffers(Plan* plan) {
+  for (const auto& [offered_ms, id] : plan->state.index.gathering) {
+    if (plan->now_ms < offered_ms + plan->policy.gang_hold_ms) return;
+    if (plan->fenced.contains(id)) continue;
+    StopRequest stop;
+    stop.cause = EndCause::kMoved;
+    stop.initiator = Initiator::kScheduler;
+    stop.requested_ms = plan->now_ms;
+    stop.reason = absl::StrCat("not all of its nodes have accepted it within ", FormatDurationMs(plan->policy.gang_hold_ms), " (gang_hold)");
+    plan->commands.push_back(StopAttempt{id, std::move(stop)});
+  }
+}
+
+}  // namespace
+
+void HoldGangs(Plan* plan) {
+  TakeBackOffers(plan);
+  std::set<std::pair<int64_t, TaskId>> gangs;  // (-priority, gang) for which nodes come or are held
+  for (const auto& [id, node] : plan->state.nodes) {
+    const Job* job = node.for_task.job == 0 ? nullptr : GangOf(plan->state, node);
+    if (job == nullptr || Misfits(ShapeOf(plan->state, *job), node) != 0) continue;
+    const bool held = IsHeld(*plan, node);
+    if (held) Keep(plan, node, *job, node.for_task);
+    if (held || Comes(*plan, node)) gangs.insert({-std::max(job->priority, -std::numeric_limits<int64_t>::max()), node.for_task});
+  }
+  for (const auto& [priority, gang] : gangs) PromiseFree(plan, *FindJob(plan->state, gang.job), gang);
+}
+
+void PromiseFree(Plan* plan, const Job& job, TaskId gang) {
+  const Shape& shape = ShapeOf(plan->state, job);
+  const auto promised = [&](NodeId node) {
+    const auto found = plan->promises.find(node);
+    return found != plan->promises.end() && std::any_of(found->second.begin(), found->second.end(), [&](const Promise& one) { return one.task == gang; });
+  };
+  int64_t missing = shape.nodes;
+  for (const auto& [id, node] : plan->state.nodes) {
+    if (promised(id) || (node.for_task == gang && Comes(*plan, node) && Misfits(shape, node) == 0)) --missing;
+  }
+  for (const auto& [id, node] : plan->state.nodes) {
+    if (missing <= 0) return;
+    --plan->candidates_left;
+    if (!MayPlaceOn(*plan, node) || promised(id) || IsPromised(*plan, id, job) || Misfits(shape, node) != 0) continue;
+    if (!RoomIn(plan, node)->Holds(shape)) continue;
+    Keep(plan, node, job, gang);
+    --missing;
+  }
+}
+
+int64_t NextGangStepMs(const State& state, const Policy& policy, int64_t now_ms) {
+  int64_t next_ms = std::numeric_limits<int64_t>::max();
+  const auto consider = [&](int64_t at_ms) {
+    if (at_ms > now_ms) next_ms = std::min(next_ms, at_ms);
+  };
+  if (!state.index.gathering.empty()) consider(state.index.gathering.begin()->first + policy.gang_hold_ms);
+  for (const auto& [id, node] : state.nodes) {
+    if (node.idle_since_ms != 0 && node.for_task.job != 0 && GangOf(state, node) != nullptr) consider(HeldUntilMs(node, policy));
+  }
+  return next_ms;
+}
+
+}  // namespace spillway::core
