@@ -94,27 +94,19 @@ absl::Status CheckServer(const std::string& server) {
 }  // namespace
 
 absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments, const std::string& spillway_home, const std::string& host_name) {
-  std::map<std::string, std::string> values = {{"--home", ""},
-                                               {"--server", "127.0.0.1:7071"},
-                                               {"--token-file", ""},
-                                               {"--node-name", host_name},
-                                               {"--address", ""},
-                                               {"--provider", "static"},
-                                               {"--instance-id", ""},
-                                               {"--market", "reserved"},
-                                               {"--zone", ""},
-                                               {"--region", ""},
-                                               {"--resources", ""},
-                                               {"--notice-source", "none"},
-                                               {"--metadata-url", ""},
-                                               {"--notice-every", ""},
-                                               {"--notice-margin", ""},
-                                               {"--max-lifetime", "0"},
-                                               {"--node-lease", ""},
-                                               {"--containment", "auto"},
-                                               {"--disk-quota", "auto"},
-                                               {"--processes", ""},
-                                               {"--supervisor", ""}};
+  std::map<std::string, std::string> values = {
+      {"--home", ""},           {"--server", "127.0.0.1:7071"},
+      {"--token-file", ""},     {"--node-name", host_name},
+      {"--address", ""},        {"--provider", "static"},
+      {"--instance-id", ""},    {"--market", "reserved"},
+      {"--zone", ""},           {"--region", ""},
+      {"--resources", ""},      {"--notice-source", "none"},
+      {"--metadata-url", ""},   {"--notice-every", ""},
+      {"--notice-margin", ""},  {"--max-lifetime", "0"},
+      {"--node-lease", ""},     {"--containment", "auto"},
+      {"--disk-quota", "auto"}, {"--processes", ""},
+      {"--supervisor", ""},
+  };
   Flags flags;
   std::map<std::string, bool*> switches = {{"--stop-jobs-on-exit", &flags.stop_jobs_on_exit}, {"--help", &flags.help}, {"--version", &flags.version}};
   std::vector<std::string> names;

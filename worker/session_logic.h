@@ -219,7 +219,8 @@ class SessionLogic {
 
  private:
   enum class Phase { kNoSupervisor, kWaiting, kConnecting, kHelloSent, kWelcomed };
-  // kHeld: waits for an older attempt of its task, or one that holds its devices, to be gone, for a lease, or for the other members. kScanning: its tree is gone, its checkpoints are being listed.
+  // kHeld: waits for an older attempt of its task, or one that holds its devices, to be gone, for a lease, or for the other members. kScanning: its tree is
+  // gone, its checkpoints are being listed.
   enum class Step { kHeld, kStarting, kRunning, kScanning, kEnded };
 
   struct Known {

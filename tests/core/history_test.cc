@@ -357,7 +357,8 @@ class History {
 
   void Turn() {
     // Jobs that were settled may be placed, or settle others; and a job's limit counts in one round what is stopped, asked for or promised room in it, and frees
-    // its place for another task in the next; and what is kept with a node that a gang has is free when another takes that node: round by round, as the engine decides again after a turn that changed something, until nobody waits in vain.
+    // its place for another task in the next; and what is kept with a node that a gang has is free when another takes that node: round by round, as the engine
+    // decides again after a turn that changed something, until nobody waits in vain.
     int rounds = 0;
     for (bool again = true; again && !::testing::Test::HasFailure(); ++rounds) {
       ASSERT_LT(rounds, 20) << "no end of it";

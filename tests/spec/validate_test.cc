@@ -112,12 +112,14 @@ TEST(Validate, Env) {
               ElementsAre("env.SPILLWAY_CHECKPOINT_KEY: names beginning with SPILLWAY_ are set by the scheduler"));
   // What a job is given is kept and shown: a key that stands there is refused without being repeated, and never kept.
   for (const char* name : {checkpoint::kKeyFileVariable, checkpoint::kKeyFdVariable, checkpoint::kKeyCommandVariable}) {
-    EXPECT_THAT(After([&](auto& s) { (*s.mutable_env())[name] = std::string(32, 'a') + std::string(32, '7'); }),
-                ElementsAre(absl::StrCat("env.", name, ": is the key itself, which would be kept with the job: put it into a file of mode 0600 and name that")));
+    EXPECT_THAT(
+        After([&](auto& s) { (*s.mutable_env())[name] = std::string(32, 'a') + std::string(32, '7'); }),
+        ElementsAre(absl::StrCat("env.", name, ": is the key itself, which would be kept with the job: put it into a file of mode 0600 and name that")));
   }
-  EXPECT_THAT(After([](auto& s) { (*s.mutable_env())[checkpoint::kKeyFileVariable] = "training.key"; }),
-              ElementsAre("env.SPILLWAY_CHECKPOINT_KEY_FILE: `training.key` is relative, but without `workdir` the job starts in an empty folder of its own: set "
-                          "workdir or write the whole path"));
+  EXPECT_THAT(
+      After([](auto& s) { (*s.mutable_env())[checkpoint::kKeyFileVariable] = "training.key"; }),
+      ElementsAre("env.SPILLWAY_CHECKPOINT_KEY_FILE: `training.key` is relative, but without `workdir` the job starts in an empty folder of its own: set "
+                  "workdir or write the whole path"));
   EXPECT_THAT(After([](auto& s) {
                 (*s.mutable_env())[checkpoint::kKeyFileVariable] = "training.key";
                 s.set_workdir("/work");
@@ -302,9 +304,8 @@ TEST(Validate, NormalizeNamesAJobAfterItsProgram) {
 TEST(Validate, RendersWithTheLinesOfTheFile) {
   v1::JobSpec spec;
   ASSERT_OK_AND_ASSIGN(const FieldLines lines, BindJobFile("name: a\nresources:\n  memory: 1GB\n  nodes: 257\n", "train.yaml", &spec));
-  EXPECT_EQ(
-      RenderViolations(ValidateJobSpec(spec), *v1::JobSpec::descriptor(), "train.yaml", lines),
-      "train.yaml:1: command: is missing: a job needs exactly one of command and script\ntrain.yaml:4: resources.nodes: 257 is outside 0 to 256");
+  EXPECT_EQ(RenderViolations(ValidateJobSpec(spec), *v1::JobSpec::descriptor(), "train.yaml", lines),
+            "train.yaml:1: command: is missing: a job needs exactly one of command and script\ntrain.yaml:4: resources.nodes: 257 is outside 0 to 256");
   EXPECT_EQ(RenderViolations({{"resources.memory_bytes", "too much", ""}}, *v1::JobSpec::descriptor(), "train.yaml", lines),
             "train.yaml:3: resources.memory: too much");
   EXPECT_EQ(RenderViolations({{"resources.memory_bytes", "too much", ""}}, *v1::JobSpec::descriptor(), "", lines), "resources.memory: too much");

@@ -3,8 +3,11 @@
 // longer than policy.gang_hold_ms after it became idle: then it is like any other. An offer that not every member has accepted by then is taken back. So two
 // gangs that want the same nodes never wait for each other for longer than that.
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "base/units.h"
@@ -35,9 +38,7 @@ bool Comes(const Plan& plan, const Node& node) {
 }
 
 void Keep(Plan* plan, const Node& node, const Job& job, TaskId gang) {
-  std::vector<Promise>& promises = plan->promises[node.id];
-  if (std::any_of(promises.begin(), promises.end(), [&](const Promise& one) { return one.task == gang; })) return;
-  promises.push_back({gang, job.priority});
+  PromiseTo(plan, node.id, job, gang);
   plan->wanted.insert(node.id);
 }
 
@@ -58,31 +59,29 @@ void TakeBackOffers(Plan* plan) {
 
 void HoldGangs(Plan* plan) {
   TakeBackOffers(plan);
-  std::set<std::pair<int64_t, TaskId>> gangs;  // (-priority, gang) for which nodes come or are held
+  std::map<int64_t, std::set<TaskId>, std::greater<>> gangs;  // for which nodes come or are held, the highest priority first
   for (const auto& [id, node] : plan->state.nodes) {
     const Job* job = node.for_task.job == 0 ? nullptr : GangOf(plan->state, node);
     if (job == nullptr || Misfits(ShapeOf(plan->state, *job), node) != 0) continue;
     const bool held = IsHeld(*plan, node);
     if (held) Keep(plan, node, *job, node.for_task);
-    if (held || Comes(*plan, node)) gangs.insert({-std::max(job->priority, -std::numeric_limits<int64_t>::max()), node.for_task});
+    if (held || Comes(*plan, node)) gangs[job->priority].insert(node.for_task);
   }
-  for (const auto& [priority, gang] : gangs) PromiseFree(plan, *FindJob(plan->state, gang.job), gang);
+  for (const auto& [priority, equals] : gangs) {
+    for (const TaskId& gang : equals) PromiseFree(plan, *FindJob(plan->state, gang.job), gang);
+  }
 }
 
 void PromiseFree(Plan* plan, const Job& job, TaskId gang) {
   const Shape& shape = ShapeOf(plan->state, job);
-  const auto promised = [&](NodeId node) {
-    const auto found = plan->promises.find(node);
-    return found != plan->promises.end() && std::any_of(found->second.begin(), found->second.end(), [&](const Promise& one) { return one.task == gang; });
-  };
   int64_t missing = shape.nodes;
   for (const auto& [id, node] : plan->state.nodes) {
-    if (promised(id) || (node.for_task == gang && Comes(*plan, node) && Misfits(shape, node) == 0)) --missing;
+    if (IsPromisedTo(*plan, id, gang) || (node.for_task == gang && Comes(*plan, node) && Misfits(shape, node) == 0)) --missing;
   }
   for (const auto& [id, node] : plan->state.nodes) {
     if (missing <= 0) return;
     --plan->candidates_left;
-    if (!MayPlaceOn(*plan, node) || promised(id) || IsPromised(*plan, id, job) || Misfits(shape, node) != 0) continue;
+    if (!MayPlaceOn(*plan, node) || IsPromisedTo(*plan, id, gang) || IsPromised(*plan, id, job) || Misfits(shape, node) != 0) continue;
     if (!RoomIn(plan, node)->Holds(shape)) continue;
     Keep(plan, node, job, gang);
     --missing;

@@ -1,9 +1,9 @@
 // Makes room for a task of higher priority that can have none otherwise: no node has room, none is coming, no offer is open. Attempts of lower priority on
 // one node are asked to save and stop; the lowest priorities give way first, and of equal ones those that lose the least work. Never those that may not be
 // interrupted, nor a task that made room a short while ago. Until they have stopped the node is promised: nobody of less than the waiter's priority is
-// placed there, so that what becomes free bit by bit is there as a whole at the end. A gang gets as many nodes as it has members in this way, and one that
-// gives way does so on all of its nodes. Nor is anybody of less priority started where what stops anyway will be
-// enough: a task that this round has placed gives way for nothing, in a next round that keeps the node.
+// placed there, so that what becomes free bit by bit is there as a whole at the end. Nor is anybody of less priority started where what stops anyway will be
+// enough: a task that this round has placed gives way for nothing, in a next round that keeps the node. A gang gets as many nodes as it has members in this
+// way, and one that gives way does so on all of its nodes.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -268,9 +268,7 @@ void KeepPromises(Plan* plan) {
       if (member.stopped) continue;
       const Node* node = FindNode(plan->state, member.node);
       if (!MayPlaceOn(*plan, *node) || Misfits(shape, *node) != 0) continue;
-      std::vector<Promise>& promises = plan->promises[node->id];
-      const bool known = std::any_of(promises.begin(), promises.end(), [&](const Promise& one) { return one.task == waits; });
-      if (!known) promises.push_back({waits, job.priority});
+      PromiseTo(plan, node->id, job, waits);
       plan->served.insert(waits);
       CountStart(plan, job, waits);
     }

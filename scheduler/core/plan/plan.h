@@ -81,6 +81,9 @@ bool MayMakeRoom(const State& state, const Job& job, const Task& task, const Pol
 int64_t WorkAtRiskMs(const Task& task, int64_t now_ms);
 // The earliest time at which a task that made room may be asked again; INT64_MAX when nobody would ask.
 int64_t NextToMakeRoomMs(const State& state, const Policy& policy, int64_t now_ms);
+// Keeps the node for the task too, once.
+void PromiseTo(Plan* plan, NodeId node, const Job& job, TaskId task);
+bool IsPromisedTo(const Plan& plan, NodeId node, TaskId task);
 // The node is kept for a task of another job than this one: room is made there for one of no less priority, or what stops there will hold one of higher
 // priority. (Tasks of its own job are as good: the next one goes first.)
 bool IsPromised(const Plan& plan, NodeId node, const Job& job);
