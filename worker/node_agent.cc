@@ -18,7 +18,6 @@
 #include "base/status_macros.h"
 #include "base/subprocess.h"
 #include "worker/examiner.h"
-#include "worker/rendezvous.h"
 
 namespace spillway::worker {
 namespace {
@@ -260,6 +259,7 @@ void NodeAgent::OnStaged(Staged staged) {
     return;
   }
   WatchDisk(staged.attempt);
+  held_ports_.erase(staged.attempt);  // it is to listen there itself
   auto request = supervisor_.Start(std::move(staged.plan->start));
   if (request.ok()) {
     starts_[*request] = staged.attempt;
@@ -296,7 +296,7 @@ void NodeAgent::CarryOut(StartAttempt& out) {
   context.base_env = BaseEnvironment();
   stager_->Do([this, attempt, context, mounts = options_.disk.mounts, store_url = identity_.store_url, start = std::move(out)]() mutable {
     const auto plan = [&]() -> absl::StatusOr<StartPlan> {
-      context.master_port = FreePort();
+      context.master_port = HeldPort().number();
       const auto root = StoreRoot(store_url);
       if (!root.ok()) return absl::FailedPreconditionError(root.status().message());  // not the job's fault
       context.store_root = *root;
@@ -309,7 +309,7 @@ void NodeAgent::CarryOut(StartAttempt& out) {
 }
 
 void NodeAgent::CarryOut(ReserveRendezvous& out) {
-  const int port = FreePort();
+  const int port = held_ports_[out.attempt].number();
   const absl::StatusOr<std::string> address = options_.address.empty() ? AddressTowards(options_.link.server) : options_.address;
   if (!address.ok()) LOG(WARNING) << "no address for the members of " << out.attempt.ToString() << " to meet at: " << address.status().message();
   Post(RendezvousReserved{out.attempt, port == 0 || !address.ok() ? "" : absl::StrCat(*address, ":", port)});
@@ -363,6 +363,7 @@ void NodeAgent::CarryOut(SaveNode& out) {
 
 void NodeAgent::CarryOut(CleanUp& out) {
   disk_watch_->Remove(out.attempt);
+  held_ports_.erase(out.attempt);
   const std::string checkpoints = CheckpointFolder(out.checkpoint_dir);
   stager_->Do([folder = home_->AttemptFolder(out.attempt), checkpoints] {
     if (const absl::Status status = Unstage(folder, checkpoints); !status.ok()) LOG(WARNING) << status.message();

@@ -17,6 +17,7 @@
 #include "worker/disk_watch.h"
 #include "worker/machine.h"
 #include "worker/node_home.h"
+#include "worker/rendezvous.h"
 #include "worker/report_log.h"
 #include "worker/scheduler_link.h"
 #include "worker/session_logic.h"
@@ -113,6 +114,7 @@ class NodeAgent {
   std::map<uint64_t, AttemptId> starts_;  // START requests without their reply
   // Attempts that are being staged, with the commands that came meanwhile and must follow their START.
   std::map<AttemptId, std::vector<std::variant<frames::Stop, frames::Kill>>> staging_;
+  std::map<AttemptId, HeldPort> held_ports_;  // where members are to meet, until the one that listens there starts
   int64_t report_log_warned_ms_ = 0;
   int64_t mend_at_ms_ = 0;  // while the report log is not whole
   bool draining_ = false;

@@ -1,28 +1,28 @@
 #include "worker/rendezvous.h"
 
-#include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
 
 namespace spillway::worker {
 
-int FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return 0;
+HeldPort::HeldPort() {
+  fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd_ < 0) return;
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_ANY);
   socklen_t length = sizeof address;
   const bool bound =
-      bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
-  close(fd);
-  return bound ? ntohs(address.sin_port) : 0;
+      bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  if (bound) number_ = ntohs(address.sin_port);
+}
+
+HeldPort::~HeldPort() {
+  if (fd_ >= 0) close(fd_);
 }
 
 absl::StatusOr<std::string> AddressTowards(const std::string& server) {

@@ -1,4 +1,4 @@
-// Where the processes of one attempt meet: an address of this machine and a port of it. Owns nothing: nothing keeps the port free.
+// Where the processes of one attempt meet: an address of this machine and a port of it.
 #pragma once
 
 #include <string>
@@ -7,8 +7,19 @@
 
 namespace spillway::worker {
 
-// A port nobody listens on now; 0 when there is none.
-int FreePort();
+// A port nobody listens on, kept from everybody else as long as this lives: who is to listen there can only do so afterwards.
+class HeldPort {
+ public:
+  HeldPort();
+  ~HeldPort();
+  HeldPort(const HeldPort&) = delete;
+  HeldPort& operator=(const HeldPort&) = delete;
+  int number() const { return number_; }  // 0 when there was none
+
+ private:
+  int fd_ = -1;
+  int number_ = 0;
+};
 
 // The address of this machine on the way to `server`, HOST:PORT, which other machines on that way can reach; nothing is sent there. UNAVAILABLE when there
 // is no way, or the name is not known.

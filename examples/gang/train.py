@@ -88,6 +88,8 @@ def main():
     if newest:
         newest.read_into("weights", weights)
         done = newest.step
+    if not run:
+        print("nothing is saved: %s" % ("there is no SPILLWAY_CHECKPOINT_DIR" if spillway else "no package `spillway` on PYTHONPATH"), flush=True)
     group = Group()
     print("member %d of %d on %s, from step %d" % (RANK, NODES, os.environ.get("SPILLWAY_NODE_LIST", "this machine"), done), flush=True)
     # Points on the line 3 x + 1, dealt out to the members.

@@ -1,8 +1,10 @@
 // spillway-train: the reference trainer. Parses flags, listens for stop signals, runs.
 #include <signal.h>
 
+#include <cstdlib>
 #include <iostream>
 
+#include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "checkpoint/run_env.h"
 #include "examples/trainer/options.h"
@@ -42,6 +44,10 @@ int Main(const std::vector<std::string>& arguments) {
     if (!hash.ok()) return Fail(hash.status());
     std::cout << "weights sha256 " << *hash << std::endl;
     return 0;
+  }
+  if (const char* nodes = std::getenv("SPILLWAY_NUM_NODES"); nodes != nullptr && *nodes != 0 && absl::string_view(nodes) != "1") {
+    return Fail(absl::InvalidArgumentError(
+        absl::StrCat("it trains on one node, and this job has ", nodes, " (resources.nodes); examples/gang/train.py shows how to train on several")));
   }
   ListenForStop();
   auto env = checkpoint::RunEnv::FromEnvironment();

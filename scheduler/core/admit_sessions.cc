@@ -229,6 +229,9 @@ absl::Status TakeCheckpoint(const AdmitContext& context, AttemptId id, const Rep
   if (checkpoint.path.empty() || checkpoint.step < 0)
     return absl::InvalidArgumentError(absl::StrCat("report ", report.seq, ": a checkpoint without path or step"));
   if (task->checkpoint && task->checkpoint->path == checkpoint.path && task->checkpoint->manifest_sha256 == checkpoint.manifest_sha256) return absl::OkStatus();
+  // The members of a gang share a directory, and each reports in the order of the steps what it finds there: another one has told of this.
+  if (IsGang(*task->attempt) && task->checkpoint && task->checkpoint->attempt == id.number && checkpoint.step <= task->checkpoint->step)
+    return absl::OkStatus();
   checkpoint.registered_ms = context.now_ms;
   checkpoint.sealed = false;
   events->push_back(CheckpointRegistered{id.task(), checkpoint});

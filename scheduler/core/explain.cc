@@ -282,6 +282,7 @@ class Explainer {
       }
     }
     const bool enough = open >= shape.nodes;
+    missing_ = std::max<int64_t>(shape.nodes - open - coming, 1);
     if (!enough && shape.nodes > 1) {
       Say("GANG_INCOMPLETE",
           absl::StrCat("needs ", shape.nodes, " nodes at once: ", open, open == 1 ? " has" : " have", " room now",
@@ -385,7 +386,7 @@ class Explainer {
         nearest->Consider(misfits, shape, name, offer);
         continue;
       }
-      switch (BarOf(state_, offer, 0, 0, now_ms_)) {
+      switch (BarOf(state_, offer, 0, missing_ - 1, now_ms_)) {
         case OfferBar::kBackoff:
           Say("OFFER_BACKOFF",
               absl::StrCat(name, " refused ", Count(offer.refusals, "time", "times"), " (", offer.backoff_reason, "); asked again in ",
@@ -395,6 +396,9 @@ class Explainer {
         case OfferBar::kNoCapacity: Say("OFFER_NO_CAPACITY", absl::StrCat(name, " has no capacity now"), ""); break;
         case OfferBar::kNodeLimit: ++limited[offer.provider]; break;
         case OfferBar::kNone:
+          if (offer.available >= 0 && offer.available < missing_) {
+            Say("OFFER_NO_CAPACITY", absl::StrCat(name, " has capacity for ", offer.available, " of the ", missing_, " nodes that are missing"), "");
+          }
           ++(stance_ == Stance::kPatient && offer.market == Market::kOnDemand ? later : stance_ == Stance::kUrgent && CanBeTaken(offer.market) ? unsafe : open);
           break;
         default: break;
@@ -411,7 +415,9 @@ class Explainer {
     }
     for (const auto& [provider, offers] : limited) {
       const int64_t max_nodes = state_.meta.providers.at(provider).max_nodes;
-      Say("NODE_LIMIT", absl::StrCat("provider ", provider, " has ", Count(AliveNodes(state_, provider), "node", "nodes"), ", max_nodes is ", max_nodes),
+      Say("NODE_LIMIT",
+          absl::StrCat("provider ", provider, " has ", Count(AliveNodes(state_, provider), "node", "nodes"), ", max_nodes is ", max_nodes,
+                       missing_ > 1 ? absl::StrCat(", and ", missing_, " more are needed at once") : ""),
           absl::StrCat("a higher max_nodes of provider ", provider, " would allow ", Count(offers, "offer that fits", "offers that fit")));
     }
     if (total == 0) {
@@ -429,6 +435,7 @@ class Explainer {
   const Policy& policy_;
   const int64_t now_ms_;
   Stance stance_ = Stance::kFree;
+  int64_t missing_ = 1;  // nodes that it needs beside those that have room or come
   std::vector<Why> whys_;
 };
 

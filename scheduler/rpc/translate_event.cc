@@ -66,19 +66,19 @@ struct Teller {
   bool operator()(const core::MemberAccepted& e) const {
     About(e.attempt, view);
     view->set_node_id(e.node);
-    view->set_message(absl::StrCat("taken by one of its nodes", e.rendezvous.empty() ? "" : absl::StrCat(", where the others meet at ", e.rendezvous)));
+    view->set_message(absl::StrCat("taken by node ", e.node, e.rendezvous.empty() ? "" : absl::StrCat(", where the others meet at ", e.rendezvous)));
     return true;
   }
   bool operator()(const core::MemberStarted& e) const {
     About(e.attempt, view);
     view->set_node_id(e.node);
-    view->set_message("running on one of its nodes");
+    view->set_message(absl::StrCat("running on node ", e.node));
     return true;
   }
   bool operator()(const core::MemberEnded& e) const {
     About(e.attempt, view);
     view->set_node_id(e.node);
-    view->set_message(absl::StrCat("ended on one of its nodes; so far: ", Name(e.cause), e.detail.empty() ? "" : absl::StrCat(" (", e.detail, ")")));
+    view->set_message(absl::StrCat("ended on node ", e.node, "; so far: ", Name(e.cause), e.detail.empty() ? "" : absl::StrCat(" (", e.detail, ")")));
     return true;
   }
   bool operator()(const core::CheckpointRegistered& e) const {

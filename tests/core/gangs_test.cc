@@ -308,6 +308,54 @@ TEST_F(Gangs, WhatWasBoughtIsHeldForAWhileAndThenAnybodys) {
   EXPECT_EQ(world_.Living({gang, 0}).number, 0);
 }
 
+// What is held is what came up early: a node where the gang has run already waits for nobody.
+TEST_F(Gangs, WhatIsLeftOfOneThatWasTakenIsAnybodysAtOnce) {
+  world_.Do(OffersListed{"cloud", {MakeOffer("cloud", "od", Market::kOnDemand, 1'000'000, Box(4))}});
+  const JobId gang = world_.SubmitJob(Gang(2));
+  world_.Settle();
+  const std::vector<NodeId> bought = world_.NodesIn(NodeState::kRequested);
+  ASSERT_THAT(bought, SizeIs(2));
+  for (const NodeId node : bought) world_.Boot(node);
+  world_.Settle();
+  SayAll(gang, Kind::kAccepted);
+  SayAll(gang, Kind::kStarted);
+  const AttemptId attempt = world_.Living({gang, 0});
+  const NodeId taken = NodeOf(gang, 1), left = NodeOf(gang, 0);
+  world_.Do(OffersListed{"cloud", {}});  // and there are no others
+  Pass(kMinute);
+  world_.Do(InstanceGone{taken, true, "taken"});
+  world_.Settle();
+  Say(gang, 0, Kind::kEnded, EndCause::kPeerFailed, Initiator::kScheduler);
+  world_.Seal(attempt);
+  world_.Settle();
+  ASSERT_EQ(world_.task({gang, 0}).state, TaskState::kQueued);
+  const JobId small = world_.SubmitJob(Cpu(1'000));
+  world_.Settle();
+  ASSERT_EQ(world_.Living({small, 0}).number, 1);
+  EXPECT_EQ(NodeOf(small, 0), left);
+}
+
+// A gang ahead that can buy nothing does not keep another one of its shape, which lacks less, from buying.
+TEST_F(Gangs, OneThatLacksMoreDoesNotHoldUpOneThatLacksLess) {
+  Offer offer = MakeOffer("cloud", "od", Market::kOnDemand, 1'000'000, Box(4));
+  offer.available = 2;
+  world_.Do(OffersListed{"cloud", {offer}});
+  const JobId first = world_.SubmitJob(Gang(2));
+  world_.Settle();
+  const std::vector<NodeId> bought = world_.NodesIn(NodeState::kRequested);
+  ASSERT_THAT(bought, SizeIs(2));
+  const JobId ahead = world_.SubmitJob(Gang(2), 90);
+  world_.Do(InstanceRefused{bought[1], InstanceRefused::Code::kCapacity, "full", 0});
+  offer.available = 1;
+  world_.Do(OffersListed{"cloud", {offer}});
+  Pass(kMinute);
+  world_.Settle();
+  const std::vector<NodeId> coming = world_.NodesIn(NodeState::kRequested);
+  ASSERT_THAT(coming, SizeIs(2));
+  for (const NodeId node : coming) EXPECT_EQ(world_.node(node).for_task.job, first);
+  EXPECT_EQ(world_.Living({ahead, 0}).number, 0);
+}
+
 TEST_F(Gangs, TwoThatWantTheSameNodesDoNotWaitForEachOther) {
   world_.Do(OffersListed{"cloud", {MakeOffer("cloud", "od", Market::kOnDemand, 1'000'000, Box(4))}});
   const JobId first = world_.SubmitJob(Gang(2)), second = world_.SubmitJob(Gang(2));
@@ -420,6 +468,46 @@ TEST_F(Gangs, OnlyTheSilentMemberIsFenced) {
   EXPECT_EQ(fences[0].node, b);
   EXPECT_EQ(AttemptOf(job).state, AttemptState::kStopping) << "the other one stops in its own time";
   EXPECT_THAT(world_.Try(FenceAttempt{world_.Living({job, 0}), b, ""}), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("does not live on node")));
+}
+
+TEST_F(Gangs, ACheckpointIsRegisteredOnceWhoeverTellsOfIt) {
+  Rack(1);
+  Rack(2);
+  const JobId job = Running();
+  const auto saved = [&](size_t rank, int64_t step) {
+    core::Report report;
+    report.attempt = world_.Living({job, 0});
+    report.kind = Kind::kCheckpoint;
+    report.checkpoint = {1, step, absl::StrCat("a1/step-", step), absl::StrCat("sha-", step), 100, 0, false};
+    const size_t before = world_.events.size();
+    world_.Report(NodeOf(job, rank), report);
+    return std::count_if(world_.events.begin() + static_cast<std::ptrdiff_t>(before), world_.events.end(),
+                         [](const Event& event) { return std::holds_alternative<CheckpointRegistered>(event); });
+  };
+  EXPECT_EQ(saved(0, 10), 1);
+  EXPECT_EQ(saved(0, 20), 1);
+  EXPECT_EQ(saved(1, 10), 0) << "the other one finds the same in the directory that they share";
+  EXPECT_EQ(saved(1, 20), 0);
+  EXPECT_EQ(saved(1, 30), 1) << "and may be the first to tell";
+  EXPECT_EQ(saved(0, 30), 0);
+  EXPECT_EQ(world_.task({job, 0}).checkpoint->step, 30);
+}
+
+TEST_F(Gangs, ALimitThatLeavesTooFewNodesIsNamed) {
+  world_.Do(OffersListed{"cloud", {MakeOffer("cloud", "sp", Market::kSpot, 1'000'000, Box(4))}});
+  world_.Configure({Cloud("cloud", 2)});
+  const JobId busy = world_.SubmitJob(Cpu(4'000));
+  world_.Settle();
+  world_.Boot(world_.NodesIn(NodeState::kRequested).at(0));
+  world_.Settle();
+  world_.Start(world_.Living({busy, 0}));
+  const JobId job = world_.SubmitJob(Gang(2));
+  world_.Settle();
+  std::string limit;
+  for (const Why& why : Explain(world_.state, world_.soft, world_.policy, {job, 0}, world_.now_ms)) {
+    if (why.code == "NODE_LIMIT") limit = why.message;
+  }
+  EXPECT_EQ(limit, "provider cloud has 1 node, max_nodes is 2, and 2 more are needed at once");
 }
 
 // Whoever accepts, starts and ends first: the state that all of it leads to is the same, and nothing starts before all have accepted.

@@ -63,6 +63,17 @@ class Gangs(ClusterTest):
         self.assertEqual([member["state"] for member in members], ["ENDED", "ENDED"])
         self.assertIn("no member 2; its members are 0 to 1", self.cluster.cli("logs", str(job), "--member", "2").stderr)
 
+    def test_the_example_runs_from_its_file(self):
+        file = os.path.abspath(os.path.join(SOURCE, "examples/jobs/two-nodes.yaml"))
+        job = self.cluster.ok("submit", file, "--set", "command=[/usr/bin/python3, train.py, --steps, '20', --step-seconds, '0.01']").split()[1]
+        self.assertEqual(self.cluster.wait_state(job), "SUCCEEDED", self.log(job, 0) + self.log(job, 1))
+        self.assertEqual(self.saved(job), 20)
+
+    def test_the_trainer_for_one_node_says_so(self):
+        job = self.cluster.submit("name: one\ncommand: [spillway-train, --data, none, --steps, '5']\nresources: {nodes: 2, cpus: 1}\nretry: {user_error: 0}\n")
+        self.assertEqual(self.cluster.wait_state(job), "FAILED")
+        self.assertIn("it trains on one node, and this job has 2", self.log(job, 0) + self.log(job, 1))
+
     def test_one_that_fails_takes_the_other_along(self):
         job = self.train("fails", "--steps", "400", "--save-every", "5", "--step-seconds", "0.02", more="retry: {user_error: 1}\n")
         wait_for("a checkpoint", lambda: self.saved(job) >= 10)

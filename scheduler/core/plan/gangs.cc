@@ -1,7 +1,7 @@
 // Nodes that wait for the others of a gang. Nothing is held for one that only waits in the queue: it starts when enough nodes are free at once, and what is
 // free meanwhile is anybody's. What was bought for a gang is kept until the rest of it has come up, and free nodes to make up the number with it, but no
-// longer than policy.gang_hold_ms after it became idle: then it is like any other. An offer that not every member has accepted by then is taken back. So two
-// gangs that want the same nodes never wait for each other for longer than that.
+// longer than policy.gang_hold_ms after it came up: then it is like any other, and so is what has run something since. An offer that not every member has
+// accepted by then is taken back. So two gangs that want the same nodes never wait for each other for longer than that.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -31,7 +31,9 @@ const Job* GangOf(const State& state, const Node& node) {
 
 int64_t HeldUntilMs(const Node& node, const Policy& policy) { return node.idle_since_ms + policy.gang_hold_ms; }
 
-bool IsHeld(const Plan& plan, const Node& node) { return MayPlaceOn(plan, node) && node.idle_since_ms != 0 && plan.now_ms < HeldUntilMs(node, plan.policy); }
+bool HasRunNothing(const Node& node) { return node.idle_since_ms != 0 && node.idle_since_ms == node.ready_ms; }
+
+bool IsHeld(const Plan& plan, const Node& node) { return MayPlaceOn(plan, node) && HasRunNothing(node) && plan.now_ms < HeldUntilMs(node, plan.policy); }
 
 bool Comes(const Plan& plan, const Node& node) {
   return (node.state == NodeState::kRequested || node.state == NodeState::kBooting) && !node.cordoned && !plan.leaving.contains(node.id);
@@ -95,7 +97,7 @@ int64_t NextGangStepMs(const State& state, const Policy& policy, int64_t now_ms)
   };
   if (!state.index.gathering.empty()) consider(state.index.gathering.begin()->first + policy.gang_hold_ms);
   for (const auto& [id, node] : state.nodes) {
-    if (node.idle_since_ms != 0 && node.for_task.job != 0 && GangOf(state, node) != nullptr) consider(HeldUntilMs(node, policy));
+    if (HasRunNothing(node) && node.for_task.job != 0 && GangOf(state, node) != nullptr) consider(HeldUntilMs(node, policy));
   }
   return next_ms;
 }

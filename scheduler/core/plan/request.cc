@@ -1,6 +1,7 @@
 // Asks providers for nodes, one for each member of a task that fits nowhere, unless nodes that are coming will hold it: several small tasks share one.
 // What a gang lacks is asked for as a whole or not at all.
 // Nodes that lost their session a moment ago count as coming too, so that a restart of the scheduler asks for nothing.
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -73,9 +74,12 @@ class Requester {
     return stance == Stance::kUrgent && !urgent_only_ ? Stance::kFree : stance;
   }
 
-  // Where a deadline narrows what may be asked for, others of the shape may still have the rest.
+  // Where a deadline narrows what may be asked for, others of the shape may still have the rest; and a gang for which some nodes come lacks fewer than others.
   void LeaveOut(const QueuedTask& task, Queue* queue) const {
-    if (stance_ == Stance::kFree) {
+    const bool one_lacks_fewer = std::any_of(coming_.begin(), coming_.end(), [&](const Coming& coming) {
+      return coming.gang.job != 0 && FindJob(plan_->state, coming.gang.job)->shape_id == task.job->shape_id;
+    });
+    if (stance_ == Stance::kFree && !one_lacks_fewer) {
       queue->Drop(task.job->shape_id);
     } else {
       queue->LeaveOutUnstarted(task.id.job);
