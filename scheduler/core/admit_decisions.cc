@@ -39,7 +39,7 @@ absl::Status MayHold(const AdmitContext& context, const Node& node, const Shape&
   if (const uint32_t misfits = Misfits(shape, node); misfits != 0) {
     return Refused(absl::StrCat("node ", node.name, " ", DescribeMisfits(misfits, shape, node)));
   }
-  const Room room = RoomOn(context.state, node);
+  const Room room = RoomOn(context.state.index, node);
   if (!room.Holds(shape)) return Refused(absl::StrCat("node ", node.name, " has no room for ", DescribeNeed(shape)));
   if (std::popcount(devices) != shape.gpu_count || (devices & room.devices) != devices) {
     return Refused(absl::StrCat("node ", node.name, " does not have these devices free"));

@@ -273,7 +273,7 @@ class Explainer {
         ++leaving;
       } else if (!Reachable(node, soft_, policy_, now_ms_)) {
         ++unreachable;
-      } else if (RoomOn(state_, node).Holds(shape)) {
+      } else if (RoomOn(state_.index, node).Holds(shape)) {
         if (!plan) plan.emplace(WhatIsKept(job));
         ++(IsPromised(*plan, id, job) ? promised : open);
       } else {

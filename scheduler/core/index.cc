@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/log.h"
+#include "scheduler/core/fit/room.h"
 
 namespace spillway::core {
 namespace {
@@ -27,6 +28,26 @@ int64_t Negated(int64_t priority) { return -std::max(priority, -std::numeric_lim
 
 QueueKey KeyOf(const Job& job, const Task& task) { return {Negated(job.priority), task.queued_ms, task.id}; }
 QueueKey UnstartedKey(const Job& job) { return {Negated(job.priority), job.submitted_ms, {job.id, job.next_index}}; }
+using Taken = State::Indexes::Taken;
+
+// Among the open ones, by what is free on it now.
+void AddOpen(State::Indexes* index, const Node& node) {
+  if (TakesWork(node)) index->open[KindOf(node)].insert(FreeOn(RoomOn(*index, node), node.id));
+}
+
+void RemoveOpen(State::Indexes* index, const Node& node) {
+  if (!TakesWork(node)) return;
+  const auto kind = index->open.find(KindOf(node));
+  CHECK(kind != index->open.end() && kind->second.erase(FreeOn(RoomOn(*index, node), node.id)) == 1) << "node " << node.id;
+  if (kind->second.empty()) index->open.erase(kind);
+}
+
+const Node& LivingNode(const State& state, NodeId id) {
+  const Node* node = FindNode(state, id);
+  CHECK(node != nullptr) << "node " << id << " does not live";
+  return *node;
+}
+
 bool HasUnstartedQueued(const Job& job) { return job.next_index < job.task_count && HoldOf(job) == HoldReason::kUnspecified; }
 
 bool Gathers(const Attempt& attempt) { return IsGang(attempt) && attempt.state == AttemptState::kOffered; }
@@ -39,16 +60,12 @@ void AddTaskToIndexes(State::Indexes* index, const Job& job, const Task& task) {
     AddKey(index, job.shape_id, KeyOf(job, task));
     if (task.not_before_ms > 0) index->back_offs.insert({task.not_before_ms, task.id});
   }
-  if (task.attempt) {
-    for (const Member& member : task.attempt->members) {
-      if (!member.stopped) index->on_node[member.node].insert({task.id.job, task.id.index, task.attempt->number});
-    }
-    if (Gathers(*task.attempt)) index->gathering.insert(GatheringKey(task));
-    if (!task.attempt->stop) {
-      ++index->active_priorities[job.priority];
-    } else if (task.attempt->stop->for_task.job != 0) {
-      index->making_room.insert({task.id.job, task.id.index, task.attempt->number});
-    }
+  if (!task.attempt) return;
+  if (Gathers(*task.attempt)) index->gathering.insert(GatheringKey(task));
+  if (!task.attempt->stop) {
+    ++index->active_priorities[job.priority];
+  } else if (task.attempt->stop->for_task.job != 0) {
+    index->making_room.insert({task.id.job, task.id.index, task.attempt->number});
   }
 }
 
@@ -57,23 +74,45 @@ void RemoveTaskFromIndexes(State::Indexes* index, const Job& job, const Task& ta
     RemoveKey(index, job.shape_id, KeyOf(job, task));
     if (task.not_before_ms > 0) index->back_offs.erase({task.not_before_ms, task.id});
   }
-  if (task.attempt) {
-    if (Gathers(*task.attempt)) index->gathering.erase(GatheringKey(task));
-    for (const Member& member : task.attempt->members) {
-      if (member.stopped) continue;
-      const auto found = index->on_node.find(member.node);
-      CHECK(found != index->on_node.end()) << task.id.ToString() << " node " << member.node;
-      found->second.erase({task.id.job, task.id.index, task.attempt->number});
-      if (found->second.empty()) index->on_node.erase(found);
-    }
-    if (!task.attempt->stop) {
-      const auto found = index->active_priorities.find(job.priority);
-      CHECK(found != index->active_priorities.end()) << task.id.ToString();
-      if (--found->second == 0) index->active_priorities.erase(found);
-    } else {
-      index->making_room.erase({task.id.job, task.id.index, task.attempt->number});
-    }
+  if (!task.attempt) return;
+  if (Gathers(*task.attempt)) index->gathering.erase(GatheringKey(task));
+  if (!task.attempt->stop) {
+    const auto found = index->active_priorities.find(job.priority);
+    CHECK(found != index->active_priorities.end()) << task.id.ToString();
+    if (--found->second == 0) index->active_priorities.erase(found);
+  } else {
+    index->making_room.erase({task.id.job, task.id.index, task.attempt->number});
   }
+}
+
+void AddMemberToIndexes(const State& state, State::Indexes* index, const Shape& shape, const AttemptId& attempt, const Member& member) {
+  const Node& node = LivingNode(state, member.node);
+  RemoveOpen(index, node);
+  const bool is_new = index->on_node[member.node].insert(attempt).second;
+  Taken& taken = index->taken[member.node];
+  CHECK(is_new && (taken.devices & member.devices) == 0) << attempt.ToString() << " node " << member.node;
+  taken.cpu_milli += shape.cpu_milli;
+  taken.memory_bytes += shape.memory_bytes;
+  taken.disk_bytes += shape.disk_bytes;
+  taken.devices |= member.devices;
+  AddOpen(index, node);
+}
+
+void RemoveMemberFromIndexes(const State& state, State::Indexes* index, const Shape& shape, const AttemptId& attempt, const Member& member) {
+  const Node& node = LivingNode(state, member.node);
+  RemoveOpen(index, node);
+  const auto attempts = index->on_node.find(member.node);
+  CHECK(attempts != index->on_node.end() && attempts->second.erase(attempt) == 1) << attempt.ToString() << " node " << member.node;
+  Taken& taken = index->taken.at(member.node);
+  taken.cpu_milli -= shape.cpu_milli;
+  taken.memory_bytes -= shape.memory_bytes;
+  taken.disk_bytes -= shape.disk_bytes;
+  taken.devices &= ~member.devices;
+  if (attempts->second.empty()) {
+    index->on_node.erase(attempts);
+    index->taken.erase(member.node);
+  }
+  AddOpen(index, node);
 }
 
 void AddUnstartedToIndexes(State::Indexes* index, const Job& job) {
@@ -127,9 +166,11 @@ void RemoveDeadline(State::Indexes* index, const Job& job) { index->deadlines.er
 void AddNodeToIndexes(State::Indexes* index, const Node& node) {
   index->node_by_name[{node.provider, node.name}] = node.id;
   if (!node.instance_id.empty()) index->node_by_instance[{node.provider, node.instance_id}] = node.id;
+  AddOpen(index, node);
 }
 
 void RemoveNodeFromIndexes(State::Indexes* index, const Node& node) {
+  RemoveOpen(index, node);
   const auto by_name = index->node_by_name.find({node.provider, node.name});
   if (by_name != index->node_by_name.end() && by_name->second == node.id) index->node_by_name.erase(by_name);
   const auto by_instance = index->node_by_instance.find({node.provider, node.instance_id});

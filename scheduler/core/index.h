@@ -8,6 +8,10 @@ namespace spillway::core {
 void AddTaskToIndexes(State::Indexes* index, const Job& job, const Task& task);
 void RemoveTaskFromIndexes(State::Indexes* index, const Job& job, const Task& task);
 
+// What an attempt holds of one node, as long as it lives. The node stands in its own indexes before that, and longer.
+void AddMemberToIndexes(const State& state, State::Indexes* index, const Shape& shape, const AttemptId& attempt, const Member& member);
+void RemoveMemberFromIndexes(const State& state, State::Indexes* index, const Shape& shape, const AttemptId& attempt, const Member& member);
+
 // The one key that stands for the job's tasks from next_index on; none once it is used up, and none while they are held.
 void AddUnstartedToIndexes(State::Indexes* index, const Job& job);
 void RemoveUnstartedFromIndexes(State::Indexes* index, const Job& job);

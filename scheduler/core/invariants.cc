@@ -129,6 +129,8 @@ std::string BrokenNode(const State& state, NodeId id, const Node& node) {
 std::string BrokenIndexes(const State& state) {
   const State::Indexes &is = state.index, should = MakeIndexes(state);
   if (is.on_node != should.on_node) return "index on_node is wrong";
+  if (is.taken != should.taken) return "index taken is wrong";
+  if (is.open != should.open) return "index open is wrong";
   if (is.queue != should.queue) return "index queue is wrong";
   if (is.queue_by_shape != should.queue_by_shape) return "index queue_by_shape is wrong";
   if (is.back_offs != should.back_offs) return "index back_offs is wrong";

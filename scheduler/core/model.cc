@@ -11,14 +11,20 @@ namespace spillway::core {
 State::Indexes MakeIndexes(const State& state) {
   State::Indexes index;
   for (const auto& [id, shape] : state.shapes) index.shape_ids[shape] = id;
+  for (const auto& [id, node] : state.nodes) AddNodeToIndexes(&index, node);
   for (const auto& [id, live] : state.jobs) {
     AddJobName(&index, live.job);
     AddDeadline(&index, live.job);
     AddNeedsToIndexes(&index, live.job);
     AddUnstartedToIndexes(&index, live.job);
-    for (const auto& [number, task] : live.tasks) AddTaskToIndexes(&index, live.job, task);
+    for (const auto& [number, task] : live.tasks) {
+      AddTaskToIndexes(&index, live.job, task);
+      if (!task.attempt) continue;
+      for (const Member& member : task.attempt->members) {
+        if (!member.stopped) AddMemberToIndexes(state, &index, ShapeOf(state, live.job), {id, number, task.attempt->number}, member);
+      }
+    }
   }
-  for (const auto& [id, node] : state.nodes) AddNodeToIndexes(&index, node);
   for (const auto& [id, record] : state.requests) index.requests_by_age.insert({record.at_ms, id});
   return index;
 }

@@ -55,7 +55,7 @@ struct Capacity {
   static void Fields(S& s, A& a) {
     a(1, s.cpu_milli), a(2, s.memory_bytes), a(3, s.disk_bytes), a(4, s.gpu_model), a(5, s.gpu_count), a(6, s.gpu_memory_bytes), a(7, s.gpu_simulated);
   }
-  bool operator==(const Capacity&) const = default;
+  auto operator<=>(const Capacity&) const = default;
 };
 
 // How often a task is run again, by cause; -1 unlimited.
@@ -467,6 +467,27 @@ struct State {
   // Derived, rebuilt by RebuildIndexes() after a load; never stored, never part of equality.
   struct Indexes {
     std::map<NodeId, std::set<AttemptId>> on_node;  // living attempts by node
+    // What they hold of it. Of a node that came back smaller than it was it may be more than there is.
+    struct Taken {
+      int64_t cpu_milli = 0, memory_bytes = 0, disk_bytes = 0;
+      uint64_t devices = 0;
+      bool operator==(const Taken&) const = default;
+    };
+    std::map<NodeId, Taken> taken;
+    // Everything that a shape may ask of a machine, but its name.
+    struct NodeKind {
+      Market market = Market::kUnspecified;
+      int64_t price_micros_per_hour = 0;
+      Capacity capacity;
+      std::string provider, zone, region;
+      auto operator<=>(const NodeKind&) const = default;
+    };
+    struct FreeOn {
+      int64_t devices = 0, cpu_milli = 0;
+      NodeId node = 0;
+      auto operator<=>(const FreeOn&) const = default;
+    };
+    std::map<NodeKind, std::set<FreeOn>> open;  // nodes that may be given work as far as the state knows: the fullest of each kind first
     // QUEUED tasks ready for placement or back-off, best first: (-priority, queued_ms, job, index).
     struct QueueKey {
       int64_t negative_priority;

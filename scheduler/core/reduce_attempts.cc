@@ -4,6 +4,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "scheduler/core/admit_internal.h"
+#include "scheduler/core/index.h"
 #include "scheduler/core/metering.h"
 #include "scheduler/core/reduce_internal.h"
 #include "scheduler/core/transitions.h"
@@ -103,6 +104,7 @@ void Apply(const ReduceContext& context, const AttemptOffered& event) {
     task->not_before_ms = 0;
   });
   for (const Member& member : event.attempt.members) {
+    AddMemberToIndexes(*context.state, &context.state->index, ShapeOf(*context.state, live.job), {event.task.job, event.task.index, event.attempt.number}, member);
     context.state->nodes.at(member.node).idle_since_ms = 0;
     context.changes->nodes.insert(member.node);
   }
@@ -132,6 +134,10 @@ void Apply(const ReduceContext& context, const AttemptEnded& event) {
   const std::vector<Member> members = LivingTask(*context.state, event.attempt).attempt->members;
   if (event.gone_node != 0) MeterGone(context.state, event.gone_node, event.billed_until_ms, context.now_ms, context.changes);
   MeterMembers(context, members);
+  const Shape& shape = ShapeOf(*context.state, *FindJob(*context.state, event.attempt.job));
+  for (const Member& member : members) {
+    if (!member.stopped) RemoveMemberFromIndexes(*context.state, &context.state->index, shape, event.attempt, member);
+  }
   ChangeTask(context, event.attempt.task(), [&](Task* task) {
     Attempt attempt = Living(task, event.attempt.number);
     MoveAttempt(&attempt, AttemptState::kEnded);
@@ -178,6 +184,9 @@ void Apply(const ReduceContext& context, const MemberStarted& event) {
 void Apply(const ReduceContext& context, const MemberEnded& event) {
   if (event.gone_node != 0) MeterGone(context.state, event.gone_node, event.billed_until_ms, context.now_ms, context.changes);
   Meter(context.state, event.node, context.now_ms, context.changes);
+  const Member* member = LivingMember(*LivingTask(*context.state, event.attempt).attempt, event.node);
+  CHECK(member != nullptr) << event.attempt.ToString() << " node " << event.node;
+  RemoveMemberFromIndexes(*context.state, &context.state->index, ShapeOf(*context.state, *FindJob(*context.state, event.attempt.job)), event.attempt, *member);
   ChangeTask(context, event.attempt.task(), [&](Task* task) {
     Attempt& attempt = Living(task, event.attempt.number);
     MemberOn(&attempt, event.node).stopped = true;

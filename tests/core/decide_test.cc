@@ -1,4 +1,5 @@
 // Where tasks are placed, when nodes are asked for and let go.
+#include "absl/strings/str_cat.h"
 #include "scheduler/core/policy/offers.h"
 #include "scheduler/core/queue/queue.h"
 #include "tests/core/world.h"
@@ -61,6 +62,22 @@ TEST_F(DecideTest, OneImpossibleJobHoldsUpNobody) {
   const JobId blocked = world_.SubmitJob(Gpus(2), 90), fine = world_.SubmitJob(Cpu(), 10);
   EXPECT_THAT(Placed(world_.Turn()), ElementsAre(fine));
   EXPECT_EQ(GetTask(world_.state, {blocked, 0})->state, TaskState::kQueued);
+}
+
+// What fits nowhere takes of a cycle's budget by the kinds of machines there are, not by their number: else those behind it never had their turn.
+TEST_F(DecideTest, ManyShapesThatFitNowhereHoldUpNobody) {
+  for (int i = 0; i < 20; ++i) world_.Register(absl::StrCat("rack-", i), Box(8, 2));
+  world_.Register("box", Box(64));
+  for (int i = 0; i < 19; ++i) world_.SubmitJob(Gpus(2), 90);
+  world_.Settle();  // one machine of them is free
+  for (int i = 0; i < 30; ++i) {
+    Shape shape = Cpu(33'000 + i);
+    shape.gpu_models = {};
+    world_.SubmitJob(shape, 80);
+  }
+  const JobId fits = world_.SubmitJob(Gpus(2), 10);
+  world_.policy.candidates_max = 150;
+  EXPECT_THAT(Placed(world_.Turn()), ::testing::Contains(fits));
 }
 
 TEST_F(DecideTest, BudgetBoundsACycle) {

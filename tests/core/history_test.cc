@@ -394,7 +394,7 @@ class History {
       if (RoomIsMadeOn(id) || HigherWaitsFor(node, job.priority)) continue;  // it may be kept for somebody
       if (GangWaitsFor(node)) continue;                                      // likewise, with what was bought for it
       if (std::any_of(place.members.begin(), place.members.end(), [&](const Member& member) { return member.node == id; })) continue;
-      EXPECT_FALSE(RoomOn(world_.state, node).Holds(shape)) << place.task.ToString() << " spilled though " << node.name << " had room";
+      EXPECT_FALSE(RoomOn(world_.state.index, node).Holds(shape)) << place.task.ToString() << " spilled though " << node.name << " had room";
     }
   }
 

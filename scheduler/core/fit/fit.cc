@@ -112,6 +112,10 @@ int Distance(uint32_t misfits, const Shape& shape, const Capacity& capacity) {
 }
 
 uint32_t Misfits(const Shape& shape, const Node& node) { return MisfitsOf(shape, Of(node)); }
+uint32_t Misfits(const Shape& shape, const State::Indexes::NodeKind& kind) {
+  const Candidate candidate{kind.capacity, kind.market, kind.provider, kind.zone, kind.region, nullptr, kind.price_micros_per_hour};
+  return MisfitsOf(shape, candidate) & ~uint32_t{kMisfitNodeName};
+}
 uint32_t Misfits(const Shape& shape, const Offer& offer) { return MisfitsOf(shape, Of(offer)); }
 std::string DescribeMisfits(uint32_t misfits, const Shape& shape, const Node& node) { return Describe(misfits, shape, Of(node)); }
 std::string DescribeMisfits(uint32_t misfits, const Shape& shape, const Offer& offer) { return Describe(misfits, shape, Of(offer)); }

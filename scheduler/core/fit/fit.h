@@ -28,6 +28,8 @@ inline constexpr uint32_t kMisfitsOfHardware = kMisfitGpuModel | kMisfitGpuCount
 
 // 0 when it fits. Reserved machines are paid for whatever they do: the price limit does not count there.
 uint32_t Misfits(const Shape& shape, const Node& node);
+// Of all nodes of a kind alike: their names are not looked at.
+uint32_t Misfits(const Shape& shape, const State::Indexes::NodeKind& kind);
 uint32_t Misfits(const Shape& shape, const Offer& offer);
 
 // How far a machine that does not fit is from one that does: what a user can allow is nearer than hardware that is not there, and other GPUs are

@@ -45,21 +45,25 @@ Room EmptyRoom(const Capacity& capacity) {
   return room;
 }
 
-Room RoomOn(const State& state, const Node& node) {
+Room RoomOn(const State::Indexes& index, const Node& node) {
   Room room = EmptyRoom(node.capacity);
-  const auto attempts = state.index.on_node.find(node.id);
-  if (attempts == state.index.on_node.end()) return room;
-  for (const AttemptId& id : attempts->second) {
-    const Task* task = FindTask(state, id.task());
-    CHECK(task != nullptr && task->attempt) << id.ToString();
-    const Shape& shape = ShapeOf(state, *FindJob(state, id.job));
-    for (const Member& member : task->attempt->members) {
-      if (member.node != node.id || member.stopped) continue;
-      // A node that came back smaller than it was may be over-full: what is missing counts as taken, and nothing more fits.
-      room.TakeDevices(shape, member.devices & room.devices);
-    }
-  }
+  const auto found = index.taken.find(node.id);
+  if (found == index.taken.end()) return room;
+  const State::Indexes::Taken& taken = found->second;
+  // A node that came back smaller than it was may be over-full: nothing more fits.
+  room.devices &= ~taken.devices;
+  room.cpu_milli -= taken.cpu_milli;
+  room.memory_bytes -= taken.memory_bytes;
+  room.disk_bytes -= taken.disk_bytes;
   return room;
 }
+
+bool TakesWork(const Node& node) { return node.state == NodeState::kReady && !node.cordoned && node.notice_deadline_ms == 0; }
+
+State::Indexes::NodeKind KindOf(const Node& node) {
+  return {node.market, node.price_micros_per_hour, node.capacity, node.provider, node.zone, node.region};
+}
+
+State::Indexes::FreeOn FreeOn(const Room& room, NodeId node) { return {room.free_devices(), room.cpu_milli, node}; }
 
 }  // namespace spillway::core

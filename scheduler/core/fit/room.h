@@ -24,6 +24,11 @@ struct Room {
 
 Room EmptyRoom(const Capacity& capacity);
 // Capacity minus the shapes of the attempts that live there.
-Room RoomOn(const State& state, const Node& node);
+Room RoomOn(const State::Indexes& index, const Node& node);
+
+// READY, not cordoned, no notice: it may be given work (as far as the state knows).
+bool TakesWork(const Node& node);
+State::Indexes::NodeKind KindOf(const Node& node);
+State::Indexes::FreeOn FreeOn(const Room& room, NodeId node);
 
 }  // namespace spillway::core

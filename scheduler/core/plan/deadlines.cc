@@ -38,8 +38,12 @@ bool StayingComes(const Plan& plan, const Shape& shape) {
 // For every member.
 bool StayingIsOpen(Plan* plan, const Shape& shape) {
   int64_t open = 0;
-  for (const auto& [id, node] : plan->state.nodes) {
-    if (Stays(*plan, node, shape) && MayPlaceOn(*plan, node) && RoomIn(plan, node)->Holds(shape)) ++open;
+  for (const auto& [kind, nodes] : plan->state.index.open) {
+    if (CanBeTaken(kind.market) || Misfits(shape, kind) != 0) continue;
+    plan->open.Visit(kind, shape, [&](const Node& node) {
+      if (Stays(*plan, node, shape) && MayPlaceOn(*plan, node) && plan->open.RoomOf(node).Holds(shape)) ++open;
+      return open >= shape.nodes;
+    });
     if (open >= shape.nodes) return true;
   }
   for (const auto& [key, offer] : plan->state.offers) {

@@ -84,7 +84,7 @@ void PromiseFree(Plan* plan, const Job& job, TaskId gang) {
     if (missing <= 0) return;
     --plan->candidates_left;
     if (!MayPlaceOn(*plan, node) || IsPromisedTo(*plan, id, gang) || IsPromised(*plan, id, job) || Misfits(shape, node) != 0) continue;
-    if (!RoomIn(plan, node)->Holds(shape)) continue;
+    if (!plan->open.RoomOf(node).Holds(shape)) continue;
     Keep(plan, node, job, gang);
     --missing;
   }

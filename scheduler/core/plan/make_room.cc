@@ -93,7 +93,7 @@ class RoomMaker {
   Room* ComingOn(const Node& node) {
     const auto [found, is_new] = coming_.insert({node.id, Room()});
     if (!is_new) return &found->second;
-    Room& room = found->second = *RoomIn(plan_, node);
+    Room& room = found->second = plan_->open.RoomOf(node);
     for (const AttemptId& id : WantedOn(plan_->state, node.id)) {
       const Attempt& attempt = *FindAttempt(plan_->state, id);
       if (attempt.stop || plan_->fenced.contains(id) || asked_.contains(id)) Give(id, node, &room);

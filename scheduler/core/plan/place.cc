@@ -12,19 +12,15 @@
 namespace spillway::core {
 namespace {
 
-// Nodes that could ever hold a shape, found once a cycle.
+// Kinds of nodes that could ever hold a shape, found once a cycle.
 struct Fitting {
-  std::vector<const Node*> reserved, burst;
+  std::vector<const OpenNodes::Kind*> reserved, burst;
   const Node* last = nullptr;  // where the shape's last task went: packed until it is full
 };
 
 class Placer {
  public:
-  explicit Placer(Plan* plan) : plan_(plan) {
-    for (const auto& [id, node] : plan->state.nodes) {
-      if (MayPlaceOn(*plan, node)) open_.push_back(&node);
-    }
-  }
+  explicit Placer(Plan* plan) : plan_(plan) {}
 
   // What has no time for machines that can be taken away, and was left without others, may go to any.
   void PlaceUrgentAnywhere() {
@@ -46,7 +42,7 @@ class Placer {
   // Once through the queue. Whether somebody was placed for whom room was made.
   bool KeptOne() {
     bool kept = false;
-    if (open_.empty()) return kept;
+    if (plan_->open.empty()) return kept;
     Queue queue(plan_->state);
     while (plan_->candidates_left > 0) {
       const std::optional<QueuedTask> task = queue.Next();
@@ -78,31 +74,37 @@ class Placer {
   Fitting& FittingFor(const QueuedTask& task) {
     const auto [found, is_new] = fitting_.insert({task.job->shape_id, Fitting()});
     if (!is_new) return found->second;
-    for (const Node* node : open_) {
-      if (Misfits(*task.shape, *node) != 0) continue;
-      (node->market == Market::kReserved ? found->second.reserved : found->second.burst).push_back(node);
+    for (const auto& [kind, nodes] : plan_->state.index.open) {
+      --plan_->candidates_left;
+      if (Misfits(*task.shape, kind) != 0) continue;
+      (kind.market == Market::kReserved ? found->second.reserved : found->second.burst).push_back(&kind);
     }
-    plan_->candidates_left -= static_cast<int64_t>(open_.size());
     return found->second;
   }
 
-  // The fullest that still has room; the node where the task failed last only if it is the only one. Full ones are forgotten: room only shrinks in a cycle.
-  const Node* Best(std::vector<const Node*>* nodes, const QueuedTask& task, const std::vector<const Node*>& chosen) {
-    plan_->candidates_left -= static_cast<int64_t>(nodes->size());
-    std::erase_if(*nodes, [&](const Node* node) { return !RoomIn(plan_, *node)->Holds(*task.shape); });
+  // The fullest that has room; the node where the task failed last only if it is the only one.
+  const Node* Best(const std::vector<const OpenNodes::Kind*>& kinds, const QueuedTask& task, const std::vector<const Node*>& chosen) {
     const Node* best = nullptr;
-    std::tuple<bool, int64_t, int64_t, NodeId> best_key;
-    for (const Node* node : *nodes) {
-      if (!Allows(*node) || Contains(chosen, node)) continue;
-      if (IsPromised(*plan_, node->id, *task.job)) {
-        promised_ = true;
-        continue;
-      }
-      const Room& room = *RoomIn(plan_, *node);
-      const std::tuple<bool, int64_t, int64_t, NodeId> key{node->id == task.avoid_node(), room.free_devices(), room.cpu_milli, node->id};
-      if (best == nullptr || key < best_key) best = node, best_key = key;
-    }
+    std::tuple<bool, OpenNodes::Free> best_key;
+    // Whether none that comes after it among its own kind can be better.
+    const auto consider = [&](const Node& node) {
+      --plan_->candidates_left;
+      if (Contains(chosen, &node) || !MayTake(node, task)) return false;
+      const std::tuple<bool, OpenNodes::Free> key{node.id == task.avoid_node(), FreeOn(plan_->open.RoomOf(node), node.id)};
+      if (best == nullptr || key < best_key) best = &node, best_key = key;
+      return node.id != task.avoid_node();
+    };
+    for (const OpenNodes::Kind* kind : kinds) plan_->open.Visit(*kind, *task.shape, consider);
     return best;
+  }
+
+  bool MayTake(const Node& node, const QueuedTask& task) {
+    const std::set<std::string>& names = task.shape->node_names;
+    if (!Allows(node) || !MayPlaceOn(*plan_, node) || (!names.empty() && !names.contains(node.name))) return false;
+    if (!plan_->open.RoomOf(node).Holds(*task.shape)) return false;
+    if (!IsPromised(*plan_, node.id, *task.job)) return true;
+    promised_ = true;
+    return false;
   }
 
   static bool Contains(const std::vector<const Node*>& nodes, const Node* node) { return std::find(nodes.begin(), nodes.end(), node) != nodes.end(); }
@@ -125,17 +127,17 @@ class Placer {
   const Node* Pick(Fitting* fitting, const QueuedTask& task, const std::vector<const Node*>& chosen) {
     const Node* node = nullptr;
     const Node* last = fitting->last;
-    if (last != nullptr && Allows(*last) && last->id != task.avoid_node() && !Contains(chosen, last) && RoomIn(plan_, *last)->Holds(*task.shape) &&
+    if (last != nullptr && Allows(*last) && last->id != task.avoid_node() && !Contains(chosen, last) && plan_->open.RoomOf(*last).Holds(*task.shape) &&
         !IsPromised(*plan_, last->id, *task.job)) {
       node = last;
     }
-    if (node == nullptr) node = Best(&fitting->reserved, task, chosen);
-    if (node == nullptr) node = Best(&fitting->burst, task, chosen);
+    if (node == nullptr) node = Best(fitting->reserved, task, chosen);
+    if (node == nullptr) node = Best(fitting->burst, task, chosen);
     if (node == nullptr) return nullptr;
     fitting->last = node;
     // Avoided and yet alone among the reserved: a burst node with room is better than failing there again.
     if (node->id == task.avoid_node() && node->market == Market::kReserved) {
-      if (const Node* other = Best(&fitting->burst, task, chosen)) node = other;
+      if (const Node* other = Best(fitting->burst, task, chosen)) node = other;
     }
     return node;
   }
@@ -145,7 +147,7 @@ class Placer {
     command.task = task.id;
     command.reason.code = PlaceCode::kReservedFits;
     for (const Node* node : nodes) {
-      command.members.push_back({node->id, RoomIn(plan_, *node)->Take(*task.shape)});
+      command.members.push_back({node->id, plan_->open.Take(*node, *task.shape)});
       plan_->wanted.insert(node->id);
       if (node->market == Market::kReserved) continue;
       const int64_t requested = node->for_task == task.id || (command.reason.code == PlaceCode::kPaidNodeFits && command.reason.b == 1) ? 1 : 0;
@@ -159,7 +161,6 @@ class Placer {
   Plan* plan_;
   bool promised_ = false;  // a node with room for the task is kept for another
   Stance stance_ = Stance::kFree;
-  std::vector<const Node*> open_;
   std::map<int64_t, Fitting> fitting_;
 };
 

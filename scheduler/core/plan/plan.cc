@@ -8,12 +8,6 @@ namespace spillway::core {
 
 Plan BeginPlan(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms) { return {state, soft, policy, now_ms, {}, policy.candidates_max}; }
 
-Room* RoomIn(Plan* plan, const Node& node) {
-  auto found = plan->rooms.find(node.id);
-  if (found == plan->rooms.end()) found = plan->rooms.insert({node.id, RoomOn(plan->state, node)}).first;
-  return &found->second;
-}
-
 void CountStart(Plan* plan, const Job& job, TaskId task) {
   if (job.parallel > 0) plan->starting[job.id].insert(task.index);
 }
@@ -33,8 +27,6 @@ bool IsPromisedTo(const Plan& plan, NodeId node, TaskId task) {
   const auto found = plan.promises.find(node);
   return found != plan.promises.end() && std::any_of(found->second.begin(), found->second.end(), [&](const Promise& one) { return one.task == task; });
 }
-
-bool TakesWork(const Node& node) { return node.state == NodeState::kReady && !node.cordoned && node.notice_deadline_ms == 0; }
 
 bool MayPlaceOn(const Plan& plan, const Node& node) {
   return TakesWork(node) && !plan.leaving.contains(node.id) && Reachable(node, plan.soft, plan.policy, plan.now_ms);

@@ -7,6 +7,7 @@
 
 #include "scheduler/core/core.h"
 #include "scheduler/core/fit/room.h"
+#include "scheduler/core/plan/open_nodes.h"
 
 namespace spillway::core {
 
@@ -36,7 +37,6 @@ struct Plan {
   std::set<NodeId> wanted;                          // nodes that this cycle gave work, or counts on for a waiting task
   std::set<NodeId> leaving;                         // nodes that this cycle ends
   std::set<AttemptId> fenced;                       // attempts that this cycle ends
-  std::map<NodeId, Room> rooms;                     // free room where this cycle has looked
   std::set<TaskId> served;                          // waiting tasks that a node which is coming, or room that is being made, will hold
   std::map<JobId, std::set<TaskIndex>> starting;    // of jobs with a limit: tasks that are placed, served, or will have room that becomes free anyway
   std::map<NodeId, std::vector<Promise>> promises;  // room is being made there
@@ -44,11 +44,11 @@ struct Plan {
   std::map<NodeId, std::vector<Promise>> kept;
   std::map<int64_t, Outlets> outlets;  // by shape, of jobs with a deadline that this cycle has looked at
   bool again = false;                  // this round found one more of them, and the cycle is planned anew
+  OpenNodes open{state};               // what may be given work, less what this cycle has given
 };
 // All that gives work, asks for nodes and makes room: round by round until the last one found nothing more to keep.
 Plan MakePlan(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms);
 Plan BeginPlan(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms);
-Room* RoomIn(Plan* plan, const Node& node);
 // The task counts against its job's limit from here on.
 void CountStart(Plan* plan, const Job& job, TaskId task);
 // The job has as many tasks ACTIVE or starting as it may have at once, and this one is none of them.
@@ -87,8 +87,6 @@ bool IsPromisedTo(const Plan& plan, NodeId node, TaskId task);
 // The node is kept for a task of another job than this one: room is made there for one of no less priority, or what stops there will hold one of higher
 // priority. (Tasks of its own job are as good: the next one goes first.)
 bool IsPromised(const Plan& plan, NodeId node, const Job& job);
-// READY, not cordoned, no notice: it may be given work (as far as the state knows).
-bool TakesWork(const Node& node);
 // And is within reach, and this cycle does not end it.
 bool MayPlaceOn(const Plan& plan, const Node& node);
 

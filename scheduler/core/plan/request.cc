@@ -29,7 +29,7 @@ class Requester {
       const bool boots = node.state == NodeState::kRequested || node.state == NodeState::kBooting;
       const bool reconnects =
           TakesWork(node) && !Reachable(node, plan->soft, plan->policy, plan->now_ms) && plan->now_ms - HeardMs(node, plan->soft) <= plan->policy.silence_ms;
-      if (boots || reconnects) coming_.push_back({&node, nullptr, RoomOn(plan->state, node)});
+      if (boots || reconnects) coming_.push_back({&node, nullptr, RoomOn(plan->state.index, node)});
     }
   }
 
@@ -135,7 +135,7 @@ class Requester {
     if (missing() > 0 && !Request(task, missing())) return false;
     for (const size_t i : coming) Take(&coming_[i], *task.job, task.id);
     for (const Node* node : there) {
-      RoomIn(plan_, *node)->Take(*task.shape);
+      plan_->open.Take(*node, *task.shape);
       plan_->wanted.insert(node->id);
     }
     return true;
@@ -155,7 +155,7 @@ class Requester {
       if (static_cast<int64_t>(there.size()) == count) break;
       --plan_->candidates_left;
       if (!MayPlaceOn(*plan_, node) || Misfits(*task.shape, node) != 0 || (stance_ == Stance::kUrgent && CanBeTaken(node.market))) continue;
-      if (!IsPromised(*plan_, id, *task.job) && RoomIn(plan_, node)->Holds(*task.shape)) there.push_back(&node);
+      if (!IsPromised(*plan_, id, *task.job) && plan_->open.RoomOf(node).Holds(*task.shape)) there.push_back(&node);
     }
     return there;
   }
