@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 export PYTHONDONTWRITEBYTECODE=1
-names=(submit launch restart sessions null arrays checkpoint placement)
+names=(submit launch restart sessions null arrays decide checkpoint placement)
 run() {
   local name=$1; shift
   case $name in

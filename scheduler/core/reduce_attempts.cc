@@ -104,7 +104,8 @@ void Apply(const ReduceContext& context, const AttemptOffered& event) {
     task->not_before_ms = 0;
   });
   for (const Member& member : event.attempt.members) {
-    AddMemberToIndexes(*context.state, &context.state->index, ShapeOf(*context.state, live.job), {event.task.job, event.task.index, event.attempt.number}, member);
+    AddMemberToIndexes(*context.state, &context.state->index, ShapeOf(*context.state, live.job), {event.task.job, event.task.index, event.attempt.number},
+                       member);
     context.state->nodes.at(member.node).idle_since_ms = 0;
     context.changes->nodes.insert(member.node);
   }

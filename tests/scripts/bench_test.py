@@ -9,8 +9,11 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TORCH = subprocess.run(["/usr/bin/python3", "-c", "import torch"], capture_output=True, check=False).returncode == 0
+DECIDE = os.path.join(os.environ.get("SPILLWAY_BIN", os.path.join(ROOT, "build", "bin")), "..", "tests", "bench-decide")
 SCRIPT = os.path.join(ROOT, "scripts", "bench.sh")
 
+SITUATIONS = {name + size for name in ("FullCluster", "TenthFree", "OneFree", "OneFreeForArray", "NextTime")
+              for size in ("", "_half_the_nodes", "_half_the_queue", "_ten_queues")} - {"TenthFree_ten_queues"}
 # The figures of each, and of those the ones that stand beside a raw limit.
 FIGURES = {
     "submit": ({"single", "single_p50", "single_p99", "single_cpu", "batch", "batch_cpu", "raw_write", "raw_bare", "raw_bare_batch"}, {"single", "batch"}),
@@ -19,6 +22,7 @@ FIGURES = {
     "sessions": ({"cores", "renewals", "renewal_p50", "renewal_p99"}, {"cores"}),
     "null": ({"null", "null_cpu", "disk_queued", "disk_ended"}, {"null"}),
     "arrays": ({"null", "null_cpu", "disk_ended", "submit", "memory", "disk_waiting", "restart", "page_p50", "page_p99", "cancel"}, {"null"}),
+    "decide": (SITUATIONS | {key + "_p50" for key in SITUATIONS}, SITUATIONS),
     "checkpoint": ({"save", "save_trusted", "save_encrypted", "save_torch", "save_safetensors", "restore", "restore_encrypted", "restore_torch", "restore_safetensors", "stall",
                     "checksums", "save_cpu", "restore_cpu"},
                    {"save", "save_trusted", "save_encrypted", "save_torch", "save_safetensors", "restore", "restore_encrypted", "restore_torch", "restore_safetensors", "stall",
@@ -91,6 +95,11 @@ class Quick(unittest.TestCase):
         self.assertLess(told["figures"]["disk_waiting"]["median"], 20, "a row for each would be longer")
         self.nothing_missing(told)
 
+    @unittest.skipUnless(os.path.exists(DECIDE), "libbenchmark-dev is not installed: ./dev bench decide installs it")
+    def test_decide(self):
+        told = self.run_quick("decide")
+        self.assertGreater(told["facts"]["placed"]["TenthFree"], 5, "every tenth of 100 nodes is free")
+
     @unittest.skipUnless(shutil.which("fio") and TORCH, "fio and python3-torch are not installed: ./dev bench checkpoint installs them")
     def test_checkpoint(self):
         told = self.run_quick("checkpoint")
@@ -101,7 +110,7 @@ class Quick(unittest.TestCase):
     def test_an_unknown_name_is_told_with_those_there_are(self):
         done = subprocess.run([SCRIPT, "submits"], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("'submits'; there are: submit launch restart sessions null arrays checkpoint placement", done.stderr)
+        self.assertIn("'submits'; there are: submit launch restart sessions null arrays decide checkpoint placement", done.stderr)
 
 
 if __name__ == "__main__":

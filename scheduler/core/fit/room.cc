@@ -60,9 +60,7 @@ Room RoomOn(const State::Indexes& index, const Node& node) {
 
 bool TakesWork(const Node& node) { return node.state == NodeState::kReady && !node.cordoned && node.notice_deadline_ms == 0; }
 
-State::Indexes::NodeKind KindOf(const Node& node) {
-  return {node.market, node.price_micros_per_hour, node.capacity, node.provider, node.zone, node.region};
-}
+State::Indexes::NodeKind KindOf(const Node& node) { return {node.market, node.price_micros_per_hour, node.capacity, node.provider, node.zone, node.region}; }
 
 State::Indexes::FreeOn FreeOn(const Room& room, NodeId node) { return {room.free_devices(), room.cpu_milli, node}; }
 
