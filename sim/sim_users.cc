@@ -48,7 +48,8 @@ core::NewJob SimUsers::MakeUp(bool haste) {
   if (rng_.Chance(0.6)) job.shape.gpu_count = rng_.Between(1, 4);
   if (rng_.Chance(0.2)) job.shape.interruptible = false;
   if (rng_.Chance(0.15)) job.shape.markets = {Market::kSpot, Market::kOnDemand};
-  if (gangs_.Chance(0.15)) job.shape.nodes = gangs_.Between(2, 3);
+  // Of the cloud's machines alone there may never be more than two.
+  if (gangs_.Chance(0.15)) job.shape.nodes = std::min<int64_t>(gangs_.Between(2, 3), job.shape.markets.empty() ? 3 : 2);
   job.priority = rng_.Between(1, 100);
   job.grace_ms = rng_.Between(1, 60) * 1'000;
   if (rng_.Chance(0.1)) job.max_silence_ms = 90'000;

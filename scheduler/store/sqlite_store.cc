@@ -244,7 +244,7 @@ absl::StatusOr<Loaded> SqliteStore::Load() {
     RETURN_IF_ERROR(ReadHead());
     RETURN_IF_ERROR(ReadEvents(snapshot_seq, [](EventRecord) { return absl::OkStatus(); }));
     out.last_seq = last_seq_;
-    core::RebuildIndexes(&state);
+    RETURN_IF_ERROR(Index(&state));
     return out;
   }();
   db_.Rollback();

@@ -73,8 +73,24 @@ absl::StatusOr<core::State> DecodeState(absl::string_view bytes) {
     state.offers.insert_or_assign(std::move(key), std::move(offer));
   }
   state.requests = std::move(record.requests);
-  core::RebuildIndexes(&state);
+  RETURN_IF_ERROR(Index(&state));
   return state;
+}
+
+absl::Status Index(core::State* state) {
+  for (const auto& [id, live] : state->jobs) {
+    if (!state->shapes.contains(live.job.shape_id))
+      return absl::DataLossError(absl::StrCat("job ", id, " has the shape ", live.job.shape_id, ", which does not exist"));
+    for (const auto& [index, task] : live.tasks) {
+      if (!task.attempt) continue;
+      for (const core::Member& member : task.attempt->members) {
+        if (member.stopped || state->nodes.contains(member.node)) continue;
+        return absl::DataLossError(absl::StrCat("attempt ", task.id.ToString(), "@", task.attempt->number, " lives on node ", member.node, ", which does not"));
+      }
+    }
+  }
+  core::RebuildIndexes(state);
+  return absl::OkStatus();
 }
 
 }  // namespace spillway::store

@@ -67,5 +67,7 @@ class Store {
 // The whole state as bytes, and back: for snapshots, and for comparing two states byte for byte.
 std::string EncodeState(const core::State& state);
 absl::StatusOr<core::State> DecodeState(absl::string_view bytes);
+// Makes the indexes of a state that was read. DATA_LOSS: it names a shape or a node that the state lacks.
+absl::Status Index(core::State* state);
 
 }  // namespace spillway::store
