@@ -19,6 +19,12 @@ inline constexpr int64_t kJobsPerSubmitMax = 10'000;
 inline constexpr int64_t kPageSizeMax = 1'000;
 inline constexpr int64_t kPageSizeDefault = 100;
 
+// Secrets.
+inline constexpr size_t kSecretNameBytesMax = 64;
+inline constexpr size_t kSecretBytesMax = 64 << 10;
+inline constexpr size_t kSecretsMax = 1'000;
+inline constexpr int kSecretsPerJobMax = 32;
+
 // Queues of the scheduler. Full means RESOURCE_EXHAUSTED with a retry delay.
 inline constexpr size_t kMailboxMax = 65'536;
 inline constexpr size_t kTurnEventsMax = 8'192;

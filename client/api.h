@@ -15,6 +15,7 @@
 #include "spillway/v1/billing_service.pb.h"
 #include "spillway/v1/fleet_service.pb.h"
 #include "spillway/v1/job_service.pb.h"
+#include "spillway/v1/secret_service.pb.h"
 
 namespace spillway::client {
 
@@ -54,6 +55,10 @@ class Api {
 
   virtual absl::StatusOr<v1::ListChargesResponse> ListCharges(const v1::ListChargesRequest& request) = 0;
   virtual absl::StatusOr<v1::CostReportResponse> CostReport(const v1::CostReportRequest& request) = 0;
+
+  virtual absl::StatusOr<v1::SetSecretResponse> SetSecret(const v1::SetSecretRequest& request) = 0;
+  virtual absl::StatusOr<v1::ListSecretsResponse> ListSecrets(const v1::ListSecretsRequest& request) = 0;
+  virtual absl::StatusOr<v1::RemoveSecretResponse> RemoveSecret(const v1::RemoveSecretRequest& request) = 0;
 };
 
 // The field violations an INVALID_ARGUMENT carries; empty when none.

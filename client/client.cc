@@ -16,6 +16,7 @@
 #include "spillway/v1/billing_service.grpc.pb.h"
 #include "spillway/v1/fleet_service.grpc.pb.h"
 #include "spillway/v1/job_service.grpc.pb.h"
+#include "spillway/v1/secret_service.grpc.pb.h"
 
 namespace spillway::client {
 namespace {
@@ -57,7 +58,8 @@ class GrpcApi final : public Api {
         channel_(OpenChannel(options.server)),
         jobs_(v1::JobService::NewStub(channel_)),
         fleet_(v1::FleetService::NewStub(channel_)),
-        billing_(v1::BillingService::NewStub(channel_)) {}
+        billing_(v1::BillingService::NewStub(channel_)),
+        secrets_(v1::SecretService::NewStub(channel_)) {}
 
   absl::StatusOr<v1::SubmitResponse> Submit(const v1::SubmitRequest& request) override {
     return Call<v1::SubmitResponse>(!request.request_id().empty(), request, *jobs_, &v1::JobService::Stub::Submit);
@@ -115,6 +117,15 @@ class GrpcApi final : public Api {
   absl::StatusOr<v1::CostReportResponse> CostReport(const v1::CostReportRequest& request) override {
     return Call<v1::CostReportResponse>(true, request, *billing_, &v1::BillingService::Stub::CostReport);
   }
+  absl::StatusOr<v1::SetSecretResponse> SetSecret(const v1::SetSecretRequest& request) override {
+    return Call<v1::SetSecretResponse>(true, request, *secrets_, &v1::SecretService::Stub::SetSecret);
+  }
+  absl::StatusOr<v1::ListSecretsResponse> ListSecrets(const v1::ListSecretsRequest& request) override {
+    return Call<v1::ListSecretsResponse>(true, request, *secrets_, &v1::SecretService::Stub::ListSecrets);
+  }
+  absl::StatusOr<v1::RemoveSecretResponse> RemoveSecret(const v1::RemoveSecretRequest& request) override {
+    return Call<v1::RemoveSecretResponse>(false, request, *secrets_, &v1::SecretService::Stub::RemoveSecret);
+  }
 
   absl::Status Watch(const v1::WatchRequest& request, int64_t timeout_ms, const OnEvent& on_event) override;
   absl::Status StreamLogs(const v1::StreamLogsRequest& request, const OnLog& on_log) override;
@@ -165,6 +176,7 @@ class GrpcApi final : public Api {
   std::unique_ptr<v1::JobService::Stub> jobs_;
   std::unique_ptr<v1::FleetService::Stub> fleet_;
   std::unique_ptr<v1::BillingService::Stub> billing_;
+  std::unique_ptr<v1::SecretService::Stub> secrets_;
   bool answered_ = false;  // the scheduler has answered this client before
 };
 

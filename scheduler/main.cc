@@ -29,6 +29,7 @@
 #include "scheduler/rpc/billing_service.h"
 #include "scheduler/rpc/fleet_service.h"
 #include "scheduler/rpc/job_service.h"
+#include "scheduler/rpc/secret_service.h"
 #include "scheduler/rpc/server.h"
 #include "scheduler/rpc/worker_sessions.h"
 #include "scheduler/settings.h"
@@ -100,7 +101,7 @@ absl::Status PostAndWait(engine::EngineThread* engine, core::Command command) {
 absl::Status Run(const Settings& settings, const sigset_t& signals) {
   RealClock clock;
   const std::string& home = settings.home;
-  for (const char* folder : {"", "run", "data", "tokens"}) RETURN_IF_ERROR(MakeDirectories(JoinPath(home, folder), 0700));
+  for (const char* folder : {"", "run", "data", "tokens", "keys"}) RETURN_IF_ERROR(MakeDirectories(JoinPath(home, folder), 0700));
   for (const char* folder : {"checkpoints", "logs"}) RETURN_IF_ERROR(MakeDirectories(JoinPath(settings.store_path, folder), 0700));
   RETURN_IF_ERROR(LockFile(JoinPath(home, "run/spillwayd.lock"), absl::StrCat("another spillwayd runs in ", home)).status());  // one a home
   const int worker_port_before = PortBefore(home, "worker"), user_port_before = PortBefore(home, "user");
@@ -113,6 +114,8 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
   ASSIGN_OR_RETURN(const std::string worker_token, auth::LoadOrCreateToken(JoinPath(home, "tokens/worker")));
   const auth::TokenGuard user_guard(user_token), worker_guard(worker_token);
 
+  ASSIGN_OR_RETURN(const std::unique_ptr<secrets::SecretStore> secrets,
+                   secrets::SecretStore::Open(JoinPath(home, "data/secrets"), JoinPath(home, "keys/secrets")));
   const std::string database = JoinPath(home, "data/spillway.db");
   ASSIGN_OR_RETURN(std::unique_ptr<store::SqliteStore> store, store::SqliteStore::Open({.path = database}));
   ASSIGN_OR_RETURN(const std::unique_ptr<store::Reader> reader, store::Reader::Open(database));
@@ -120,7 +123,7 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
 
   // Sinks first, then the engine that speaks to them, then what feeds it.
   rpc::SpecCache specs(spec_reader.get());
-  rpc::WorkerSessions sessions({&worker_guard, &specs, &clock, absl::StrCat("file:", settings.store_path)});
+  rpc::WorkerSessions sessions({&worker_guard, &specs, secrets.get(), &clock, absl::StrCat("file:", settings.store_path)});
   effects::Executor effects;
   engine::EngineThread engine({.engine = settings.engine}, store.get(), &clock, &sessions, &effects);
   sessions.Attach(&engine);
@@ -135,10 +138,12 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
 
   // Workers are served before providers make any: those need the address.
   rpc::ReadPool pool(kReadThreads);
-  const rpc::Backend backend{&engine, reader.get(), &pool, &specs, &clock, &user_guard, JoinPath(settings.store_path, "logs"), kVersion, clock.NowUtcMs()};
+  const rpc::Backend backend{&engine,  reader.get(),    &pool, &specs, secrets.get(), &clock, &user_guard, JoinPath(settings.store_path, "logs"),
+                             kVersion, clock.NowUtcMs()};
   rpc::JobService jobs(backend);
   rpc::FleetService fleet(backend);
   rpc::BillingService billing(backend);
+  rpc::SecretService secret_service(backend);
   ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> worker_server, Serve(settings.worker_address, worker_port_before, {&sessions}));
   provider::Surroundings surroundings{home, "", WithPort(settings.worker_address, worker_server->port()), JoinPath(home, "tokens/worker"), ExecutableFolder()};
   RETURN_IF_ERROR(engine.Query([&](const core::State& state, const core::Soft&, int64_t) { surroundings.cluster_uuid = state.meta.cluster_uuid; }));
@@ -158,7 +163,7 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
                                   std::move(made), &clock, [&engine] { return engine.now_ms(); }, post));
   }
   effects.AllAdded();
-  ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> user_server, Serve(settings.user_address, user_port_before, {&jobs, &fleet, &billing}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> user_server, Serve(settings.user_address, user_port_before, {&jobs, &fleet, &billing, &secret_service}));
   ASSIGN_OR_RETURN(const std::unique_ptr<http::Server> http_server, http::Server::Start(settings.http_address, &engine));
   RETURN_IF_ERROR(WritePort(home, "worker", worker_server->port()));
   RETURN_IF_ERROR(WritePort(home, "http", http_server->port()));

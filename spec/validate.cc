@@ -74,6 +74,11 @@ void CheckProgram(const v1::JobSpec& spec, Checks* checks) {
   }
 }
 
+bool IsVariableName(absl::string_view name) {
+  return !name.empty() && !absl::ascii_isdigit(static_cast<unsigned char>(name[0])) &&
+         absl::c_all_of(name, [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; });
+}
+
 // Where the program finds its checkpoint key (checkpoint/key_source.h) is the user's to say.
 bool IsCheckpointKeySource(absl::string_view name) {
   return name == "SPILLWAY_CHECKPOINT_KEY_FILE" || name == "SPILLWAY_CHECKPOINT_KEY_FD" || name == "SPILLWAY_CHECKPOINT_KEY_COMMAND";
@@ -112,13 +117,23 @@ void CheckEnv(const v1::JobSpec& spec, Checks* checks) {
     checks->Add("env", absl::StrCat("and the command are ", bytes, " bytes together; the most is ", kExecBytesMax));
   for (const std::string& name : names) {
     const std::string path = absl::StrCat("env.", name);
-    bool good = !name.empty() && !absl::ascii_isdigit(static_cast<unsigned char>(name[0]));
-    for (const char c : name) good = good && (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_');
-    if (!good) checks->Add(path, absl::StrCat("`", Printable(name, 60), "` is not a name for a variable: [A-Za-z_][A-Za-z0-9_]*"));
+    if (!IsVariableName(name)) checks->Add(path, absl::StrCat("`", Printable(name, 60), "` is not a name for a variable: [A-Za-z_][A-Za-z0-9_]*"));
     if (absl::StartsWith(name, "SPILLWAY_") && !IsCheckpointKeySource(name)) checks->Add(path, "names beginning with SPILLWAY_ are set by the scheduler");
     if (IsCheckpointKeySource(name)) CheckCheckpointKeySource(spec, path, name, checks);
     if (HasNul(spec.env().at(name))) checks->Add(path, "holds a NUL byte");
     CheckExecString(path, name.size() + 1 + spec.env().at(name).size(), checks);
+  }
+}
+
+void CheckSecrets(const v1::JobSpec& spec, Checks* checks) {
+  if (spec.secrets_size() > limits::kSecretsPerJobMax) {
+    return checks->Add("secrets", absl::StrCat("has ", spec.secrets_size(), " names; the most is ", limits::kSecretsPerJobMax));
+  }
+  for (int i = 0; i < spec.secrets_size(); ++i) {
+    const std::string path = absl::StrCat("secrets[", i, "]");
+    if (const std::string problem = SecretNameProblem(spec.secrets(i)); !problem.empty()) checks->Add(path, problem);
+    const auto end = spec.secrets().begin() + i;
+    if (std::find(spec.secrets().begin(), end, spec.secrets(i)) != end) checks->Add(path, absl::StrCat("`", Printable(spec.secrets(i), 60), "` stands twice"));
   }
 }
 
@@ -250,6 +265,13 @@ std::string JobNameProblem(absl::string_view name) {
   return "";
 }
 
+std::string SecretNameProblem(absl::string_view name) {
+  if (name.empty()) return "is empty";
+  if (name.size() > limits::kSecretNameBytesMax) return absl::StrCat("is ", name.size(), " bytes long; the most is ", limits::kSecretNameBytesMax);
+  if (!IsVariableName(name)) return absl::StrCat("`", Printable(name, 60), "` is not a name for a secret: [A-Za-z_][A-Za-z0-9_]*");
+  return "";
+}
+
 std::vector<Violation> ValidateJobSpec(const v1::JobSpec& spec) {
   Checks checks;
   if (const size_t bytes = spec.ByteSizeLong(); bytes > limits::kSpecBytesMax) {
@@ -259,6 +281,7 @@ std::vector<Violation> ValidateJobSpec(const v1::JobSpec& spec) {
   CheckName(spec, &checks);
   CheckProgram(spec, &checks);
   CheckEnv(spec, &checks);
+  CheckSecrets(spec, &checks);
   CheckWorkdir(spec, &checks);
   CheckResources(spec.resources(), &checks);
   CheckPlacement(spec.placement(), &checks);

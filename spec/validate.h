@@ -31,6 +31,9 @@ void NormalizeJobSpec(v1::JobSpec* spec);
 // "" when `name` is a good job name, else what is wrong with it.
 std::string JobNameProblem(absl::string_view name);
 
+// The same for the name of a secret.
+std::string SecretNameProblem(absl::string_view name);
+
 v1::FieldViolations ToProto(const std::vector<Violation>& violations);
 std::vector<Violation> FromProto(const v1::FieldViolations& violations);
 

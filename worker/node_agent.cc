@@ -158,8 +158,8 @@ void NodeAgent::RemoveForeignFolders(const frames::Inventory& inventory) {
   }
   for (const AttemptId& attempt : home_->AttemptFolders()) {
     if (there.count(attempt) != 0) continue;
-    stager_->Do([folder = home_->AttemptFolder(attempt)] {
-      if (const absl::Status status = Unstage(folder, ""); !status.ok()) LOG(WARNING) << status.message();
+    stager_->Do([folder = home_->AttemptFolder(attempt), secrets = home_->SecretsFolder(attempt)] {
+      if (const absl::Status status = Unstage(folder, secrets, ""); !status.ok()) LOG(WARNING) << status.message();
     });
   }
 }
@@ -254,7 +254,7 @@ void NodeAgent::OnStaged(Staged staged) {
   if (const auto refused = logic_->InsteadOfStart(staged.attempt)) return Handle(*refused);
   if (!staged.plan.ok()) {
     const bool jobs = absl::IsInvalidArgument(staged.plan.status());
-    const EndCause cause = absl::IsResourceExhausted(staged.plan.status()) ? EndCause::kDiskFull : EndCause::kStagingFailed;
+    const EndCause cause = absl::IsResourceExhausted(staged.plan.status()) ? EndCause::kDiskFull : jobs ? EndCause::kLaunchFailed : EndCause::kStagingFailed;
     Handle(StartRefused{staged.attempt, cause, jobs ? Initiator::kJob : Initiator::kNode, std::string(staged.plan.status().message())});
     return;
   }
@@ -288,6 +288,7 @@ void NodeAgent::CarryOut(StartAttempt& out) {
   staging_.try_emplace(attempt);
   StagingContext context;
   context.attempt_folder = home_->AttemptFolder(attempt);
+  context.secrets_folder = home_->SecretsFolder(attempt);
   context.cluster_uuid = identity_.cluster_uuid;
   context.node_name = options_.session.node.node_name;
   context.device_indices = options_.device_indices;
@@ -365,8 +366,8 @@ void NodeAgent::CarryOut(CleanUp& out) {
   disk_watch_->Remove(out.attempt);
   held_ports_.erase(out.attempt);
   const std::string checkpoints = CheckpointFolder(out.checkpoint_dir);
-  stager_->Do([folder = home_->AttemptFolder(out.attempt), checkpoints] {
-    if (const absl::Status status = Unstage(folder, checkpoints); !status.ok()) LOG(WARNING) << status.message();
+  stager_->Do([folder = home_->AttemptFolder(out.attempt), secrets = home_->SecretsFolder(out.attempt), checkpoints] {
+    if (const absl::Status status = Unstage(folder, secrets, checkpoints); !status.ok()) LOG(WARNING) << status.message();
   });
 }
 

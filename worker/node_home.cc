@@ -17,7 +17,7 @@ namespace spillway::worker {
 
 absl::StatusOr<NodeHome> NodeHome::Open(const std::string& path) {
   RETURN_IF_ERROR(MakeDirectories(path, 0700));
-  RETURN_IF_ERROR(MakeDirectories(JoinPath(path, "attempts"), 0700));
+  for (const char* folder : {"attempts", "secrets"}) RETURN_IF_ERROR(MakeDirectories(JoinPath(path, folder), 0700));
   const std::string pid_file = JoinPath(path, "worker.pid");
   ASSIGN_OR_RETURN(const int fd, LockFile(JoinPath(path, "worker.lock"), absl::StrCat("another worker has ", path)));
   NodeHome home(path, fd);
@@ -41,13 +41,17 @@ NodeHome::~NodeHome() {
 
 std::string NodeHome::AttemptFolder(const AttemptId& attempt) const { return JoinPath(JoinPath(path_, "attempts"), attempt.ToString()); }
 
-std::vector<AttemptId> NodeHome::AttemptFolders() const {
-  std::vector<AttemptId> found;
-  const auto names = ListDirectory(JoinPath(path_, "attempts"));
-  if (!names.ok()) return found;
-  for (const std::string& name : *names) {
-    const auto attempt = ParseAttemptId(name);
-    if (attempt.ok() && attempt->ToString() == name) found.push_back(*attempt);
+std::string NodeHome::SecretsFolder(const AttemptId& attempt) const { return JoinPath(JoinPath(path_, "secrets"), attempt.ToString()); }
+
+std::set<AttemptId> NodeHome::AttemptFolders() const {
+  std::set<AttemptId> found;
+  for (const char* folder : {"attempts", "secrets"}) {
+    const auto names = ListDirectory(JoinPath(path_, folder));
+    if (!names.ok()) continue;
+    for (const std::string& name : *names) {
+      const auto attempt = ParseAttemptId(name);
+      if (attempt.ok() && attempt->ToString() == name) found.insert(*attempt);
+    }
   }
   return found;
 }

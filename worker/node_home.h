@@ -4,11 +4,12 @@
 //   node.json                   cluster, node id and store, as last welcomed
 //   worker.reports              the reports that are numbered and not durable yet (report_log.h)
 //   attempts/<job>.<task>@<n>/  made by staging, deleted once the attempt's end is durable
+//   secrets/<job>.<task>@<n>/   the secrets of one that has some, beside its folder so that it does not save them with its files; deleted with it
 //   supervisor.*                the supervisor's own
 #pragma once
 
+#include <set>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/ids.h"
@@ -32,8 +33,9 @@ class NodeHome {
 
   const std::string& path() const { return path_; }
   std::string AttemptFolder(const AttemptId& attempt) const;
-  // Attempts that have a folder here; other names are ignored.
-  std::vector<AttemptId> AttemptFolders() const;
+  std::string SecretsFolder(const AttemptId& attempt) const;
+  // Attempts that have a folder here, of either kind; other names are ignored.
+  std::set<AttemptId> AttemptFolders() const;
 
   // Empty when there is none yet. DATA_LOSS when it cannot be read.
   absl::StatusOr<NodeIdentity> LoadIdentity() const;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -108,6 +109,7 @@ struct Offer {
   std::string log_path;
   int64_t rank = 0, members = 1;
   std::string node_list, rendezvous;
+  std::map<std::string, std::string> secrets;
   bool operator==(const Offer&) const = default;
 };
 inline bool IsGang(const Offer& offer) { return offer.members > 1; }

@@ -143,6 +143,7 @@ void Set(const Offer& offer, v1::SchedulerFrame::Offer* out) {
   out->set_members(static_cast<int32_t>(offer.members));
   out->set_node_list(offer.node_list);
   out->set_rendezvous(offer.rendezvous);
+  out->mutable_secrets()->insert(offer.secrets.begin(), offer.secrets.end());
 }
 
 Offer Get(const v1::SchedulerFrame::Offer& offer) {
@@ -160,6 +161,7 @@ Offer Get(const v1::SchedulerFrame::Offer& offer) {
   out.members = std::max(1, offer.members());
   out.node_list = offer.node_list();
   out.rendezvous = offer.rendezvous();
+  out.secrets.insert(offer.secrets().begin(), offer.secrets().end());
   return out;
 }
 

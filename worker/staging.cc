@@ -57,6 +57,7 @@ absl::StatusOr<std::vector<std::string>> Environment(const Offer& offer, const v
   env["SPILLWAY_NODE_LIST"] = IsGang(offer) ? offer.node_list : context.node_name;
   env["SPILLWAY_CHECKPOINT_DIR"] = checkpoint_dir;
   env["SPILLWAY_RESUME_FROM"] = resume_from;
+  if (!spec.secrets().empty()) env["SPILLWAY_SECRETS_DIR"] = context.secrets_folder;
   const int64_t max_duration_ms = spec.limits().max_duration_ms();
   env["SPILLWAY_DEADLINE"] = max_duration_ms > 0 ? FormatUtcMs(context.now_utc_ms + max_duration_ms) : "";
   const std::string master = IsGang(offer) ? offer.rendezvous : absl::StrCat("127.0.0.1:", context.master_port);
@@ -98,7 +99,15 @@ absl::StatusOr<StartPlan> PlanStart(const Offer& offer, const std::string& key, 
   if (!offer.resume_from.empty()) {
     ASSIGN_OR_RETURN(resume_from, InStore(JoinPath(context.store_root, "checkpoints"), offer.resume_from));
   }
+  for (const std::string& name : spec.secrets()) {
+    if (!offer.secrets.contains(name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("secrets: ", Printable(name, 80), " was removed; `spillway secrets set ", Printable(name, 80), "` makes it again"));
+    }
+  }
   StartPlan plan;
+  plan.secrets_folder = context.secrets_folder;
+  plan.secrets = offer.secrets;
   frames::Start& start = plan.start;
   start.attempt = {key, offer.attempt};
   ASSIGN_OR_RETURN(start.log_path, InStore(JoinPath(context.store_root, "logs"), offer.log_path));
@@ -136,11 +145,14 @@ absl::Status ApplyPlan(const StartPlan& plan, bool mount_disk) {
     if (absl::IsResourceExhausted(given)) return given;
     if (!given.ok()) LOG(WARNING) << plan.folders[0] << " gets no file system of its own and is looked at instead: " << given.message();
   }
+  if (!plan.secrets.empty()) RETURN_IF_ERROR(MakeDirectories(plan.secrets_folder, 0700));
+  for (const auto& [name, value] : plan.secrets) RETURN_IF_ERROR(WriteFileAtomically(JoinPath(plan.secrets_folder, name), value, 0400));
   if (!plan.script.empty()) RETURN_IF_ERROR(WriteFileAtomically(plan.script_path, plan.script, 0700));
   return absl::OkStatus();
 }
 
-absl::Status Unstage(const std::string& attempt_folder, const std::string& checkpoint_folder) {
+absl::Status Unstage(const std::string& attempt_folder, const std::string& secrets_folder, const std::string& checkpoint_folder) {
+  RETURN_IF_ERROR(RemoveTree(secrets_folder));
   // Only one without any checkpoint goes; where even that fails the next attempt has a directory of its own.
   if (!checkpoint_folder.empty()) checkpoint::RemoveUnlessUsed(checkpoint::RealIo(), checkpoint_folder).IgnoreError();
   RETURN_IF_ERROR(TakeDiskBack(attempt_folder));

@@ -17,6 +17,7 @@ namespace spillway::worker {
 // What staging knows of its node.
 struct StagingContext {
   std::string attempt_folder;  // HOME/attempts/5.17@3
+  std::string secrets_folder;  // HOME/secrets/5.17@3
   std::string store_root;      // of "file:/path": /path
   std::string cluster_uuid;
   std::string node_name;
@@ -31,16 +32,18 @@ struct StartPlan {
   frames::Start start;
   std::string script;  // to be written to script_path; empty when the job has a command
   std::string script_path;
-  std::vector<std::string> folders;  // to be made, absolute; the first is the attempt's own
-  int64_t disk_bytes = 0;            // what the attempt's own folder may hold (resources.disk); 0: no bound
+  std::string secrets_folder;
+  std::map<std::string, std::string> secrets;  // each to be a file there
+  std::vector<std::string> folders;            // to be made, absolute; the first is the attempt's own
+  int64_t disk_bytes = 0;                      // what the attempt's own folder may hold (resources.disk); 0: no bound
 };
 
 // What a plan cannot be made for is the job's fault (INVALID_ARGUMENT), or the node's or scheduler's (any other code).
 absl::StatusOr<StartPlan> PlanStart(const Offer& offer, const std::string& key, const std::string& spec_bytes, const StagingContext& context);
 // `mount_disk`: a bound on the attempt's folder is a file system of its own (disk_quota.h).
 absl::Status ApplyPlan(const StartPlan& plan, bool mount_disk);
-// The attempt's folder goes; an empty checkpoint folder too. What is absent is no error.
-absl::Status Unstage(const std::string& attempt_folder, const std::string& checkpoint_folder);
+// The attempt's folders go; an empty checkpoint folder too. What is absent is no error.
+absl::Status Unstage(const std::string& attempt_folder, const std::string& secrets_folder, const std::string& checkpoint_folder);
 
 // "file:/path" -> "/path". INVALID_ARGUMENT for any other kind of store.
 absl::StatusOr<std::string> StoreRoot(absl::string_view store_url);

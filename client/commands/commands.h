@@ -29,6 +29,7 @@ std::unique_ptr<Verb> MakeReservations();
 std::unique_ptr<Verb> MakeCordon();
 std::unique_ptr<Verb> MakeUncordon();
 std::unique_ptr<Verb> MakeDrain();
+std::unique_ptr<Verb> MakeSecrets();
 std::unique_ptr<Verb> MakeCost();
 std::unique_ptr<Verb> MakeReport();
 std::unique_ptr<Verb> MakeCompletion();

@@ -19,7 +19,7 @@ constexpr size_t kTokenBytesMin = 16;
 
 }  // namespace
 
-absl::StatusOr<std::string> LoadOrCreateToken(const std::string& path) {
+absl::StatusOr<std::string> LoadOrCreateToken(const std::string& path, absl::string_view what) {
   struct stat info = {};
   if (stat(path.c_str(), &info) != 0) {
     if (errno != ENOENT) return ErrnoStatus(errno, path);
@@ -27,14 +27,14 @@ absl::StatusOr<std::string> LoadOrCreateToken(const std::string& path) {
     RETURN_IF_ERROR(WriteFileDurably(path, token + "\n", 0600));
     return token;
   }
-  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": no file; the token stands in one"));
+  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": no file; the ", what, " stands in one"));
   if ((info.st_mode & 077) != 0) {
-    return absl::PermissionDeniedError(absl::StrCat(path, ": others can read this token; run: chmod 600 ", path));
+    return absl::PermissionDeniedError(absl::StrCat(path, ": others can read this ", what, "; run: chmod 600 ", path));
   }
   ASSIGN_OR_RETURN(const std::string content, ReadFile(path, kTokenFileBytesMax));
   const std::string token(absl::StripAsciiWhitespace(content));
   if (token.size() < kTokenBytesMin) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": a token has at least ", kTokenBytesMin, " characters; delete the file to have a new one made"));
+    return absl::InvalidArgumentError(absl::StrCat(path, ": a ", what, " has at least ", kTokenBytesMin, " characters; delete the file to have a new one made"));
   }
   return token;
 }

@@ -9,8 +9,8 @@
 namespace spillway::auth {
 
 // The token in `path`; a new random one (0600, durable) when the file is absent.
-// PERMISSION_DENIED when others than the owner can read the file.
-absl::StatusOr<std::string> LoadOrCreateToken(const std::string& path);
+// PERMISSION_DENIED when others than the owner can read the file. `what` is what errors call it.
+absl::StatusOr<std::string> LoadOrCreateToken(const std::string& path, absl::string_view what = "token");
 
 // Checks the value of an `authorization` header. UNAUTHENTICATED says what is missing, never what was expected.
 class TokenGuard {

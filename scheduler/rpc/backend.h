@@ -12,6 +12,7 @@
 #include "scheduler/engine/engine_thread.h"
 #include "scheduler/rpc/read_pool.h"
 #include "scheduler/rpc/spec_cache.h"
+#include "scheduler/secrets/secret_store.h"
 #include "scheduler/store/reader.h"
 
 namespace spillway::rpc {
@@ -21,6 +22,7 @@ struct Backend {
   store::Reader* reader = nullptr;  // every call on it blocks: only from `pool`
   ReadPool* pool = nullptr;
   SpecCache* specs = nullptr;  // what is submitted is soon offered
+  secrets::SecretStore* secrets = nullptr;
   Clock* clock = nullptr;
   const auth::TokenGuard* user_guard = nullptr;
   std::string log_root;  // absolute

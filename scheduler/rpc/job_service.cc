@@ -34,8 +34,20 @@ std::string MegabytesOf(size_t bytes) {
   return bytes * 10 < limits::kSpecBytesMax * 11 ? absl::StrCat(bytes, " bytes") : absl::StrFormat("%.1f MB", bytes / 1048576.0);
 }
 
+std::vector<spec::Violation> SecretsThatLack(const v1::JobSpec& spec, const secrets::SecretStore& secrets) {
+  std::vector<spec::Violation> lack;
+  for (int i = 0; i < spec.secrets_size(); ++i) {
+    std::string nearest;
+    if (std::string why_not = secrets.WhyNot(spec.secrets(i), &nearest); !why_not.empty()) {
+      lack.push_back({absl::StrCat("secrets[", i, "]"), absl::StrCat(why_not, " (`spillway secrets set ", spec.secrets(i), "` makes it)"), nearest});
+    }
+  }
+  return lack;
+}
+
 // Everything that is wrong with the request, or the jobs for the core.
-absl::StatusOr<std::vector<core::NewJob>> JobsOf(const v1::SubmitRequest& request, std::vector<spec::Violation>* violations) {
+absl::StatusOr<std::vector<core::NewJob>> JobsOf(const v1::SubmitRequest& request, const secrets::SecretStore& secrets,
+                                                 std::vector<spec::Violation>* violations) {
   if (request.specs().empty()) return absl::InvalidArgumentError("no specs: a submit carries at least one");
   if (request.specs_size() > limits::kJobsPerSubmitMax) {
     return absl::InvalidArgumentError(absl::StrCat(request.specs_size(), " specs in one submit; the limit is ", limits::kJobsPerSubmitMax));
@@ -53,7 +65,9 @@ absl::StatusOr<std::vector<core::NewJob>> JobsOf(const v1::SubmitRequest& reques
     }
     v1::JobSpec job_spec = submitted;
     spec::NormalizeJobSpec(&job_spec);
-    for (spec::Violation violation : spec::ValidateJobSpec(job_spec)) {
+    std::vector<spec::Violation> found = spec::ValidateJobSpec(job_spec);
+    if (found.empty()) found = SecretsThatLack(job_spec, secrets);
+    for (spec::Violation& violation : found) {
       if (violations->size() >= spec::kViolationsMax) break;
       violation.field_path = prefix + violation.field_path;
       violations->push_back(std::move(violation));
@@ -225,7 +239,7 @@ class NeedySubmit : public std::enable_shared_from_this<NeedySubmit> {
 grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* context, const v1::SubmitRequest* request, v1::SubmitResponse* response) {
   if (auto* refused = RefuseStranger(context, backend_)) return refused;
   std::vector<spec::Violation> violations;
-  absl::StatusOr<std::vector<core::NewJob>> jobs = JobsOf(*request, &violations);
+  absl::StatusOr<std::vector<core::NewJob>> jobs = JobsOf(*request, *backend_.secrets, &violations);
   if (!jobs.ok()) return Refuse(context, jobs.status());
   if (!violations.empty()) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();

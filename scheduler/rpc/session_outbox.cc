@@ -1,14 +1,25 @@
 #include "scheduler/rpc/session_outbox.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "scheduler/rpc/translate_session.h"
 #include "scheduler/rpc/translate_view.h"
+#include "spillway/v1/job_spec.pb.h"
 
 namespace spillway::rpc {
+namespace {
+
+std::vector<std::string> SecretsOf(const std::string& spec_bytes) {
+  v1::JobSpec spec;
+  if (!spec.ParseFromString(spec_bytes)) return {};  // the worker says so
+  return {spec.secrets().begin(), spec.secrets().end()};
+}
+
+}  // namespace
 
 absl::Status SessionOutbox::Room() const {
   const size_t waiting = offers_.size() + stops_.size() + forget_.size();
@@ -54,16 +65,27 @@ absl::StatusOr<bool> SessionOutbox::AddOffer(const engine::OfferOrder& order, si
   v1::SchedulerFrame::Offer offer = OfferFrame(order);
   size_t size = offer.ByteSizeLong() + 16;
   std::string spec;
-  const bool needs_spec = sent_specs_.count(order.spec_digest) == 0;
+  const auto sent = sent_specs_.find(order.spec_digest);
+  const bool needs_spec = sent == sent_specs_.end();
+  std::vector<std::string> secrets;
   if (needs_spec) {
     ASSIGN_OR_RETURN(spec, options_.spec_of(order.spec_digest));
     size += spec.size() + order.spec_digest.size() + 16;
+    secrets = SecretsOf(spec);
+  } else {
+    secrets = sent->second;
+  }
+  if (!secrets.empty()) {
+    for (auto& [name, value] : options_.secrets_of(secrets)) {
+      size += name.size() + value.size() + 16;
+      (*offer.mutable_secrets())[name] = std::move(value);
+    }
   }
   // The first always goes: a spec is far smaller than a message may be.
   if (*bytes > 0 && *bytes + size > options_.frame_bytes_max) return false;
   *bytes += size;
   if (needs_spec) {
-    sent_specs_.insert(order.spec_digest);
+    sent_specs_.emplace(order.spec_digest, std::move(secrets));
     v1::SpecData* data = holder->add_specs();
     data->set_digest(order.spec_digest);
     data->set_spec(std::move(spec));

@@ -1,4 +1,4 @@
-// What waits to be written on one worker session, made into frames when there is room. Pure but for the look-up of specs.
+// What waits to be written on one worker session, made into frames when there is room. Pure but for the look-up of specs and of the secrets that they name.
 //
 // Owns the bounds: orders that wait, bytes of a frame. A welcome is told whole in its first frame as far as that holds it; offers that it cannot hold follow
 // as ordinary ones. A stop never overtakes the offer it ends, an acknowledgement never the frame before it. Not thread-safe.
@@ -6,9 +6,10 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/limits.h"
@@ -24,6 +25,7 @@ class SessionOutbox {
 
   struct Options {
     std::function<absl::StatusOr<std::string>(const std::string& digest)> spec_of;
+    std::function<std::map<std::string, std::string>(const std::vector<std::string>& names)> secrets_of;  // those that there are
     std::string store_url;
     size_t orders_max = kOrdersMax;
     size_t frame_bytes_max = limits::kGrpcMessageBytesMax / 4;
@@ -57,7 +59,7 @@ class SessionOutbox {
   std::deque<AttemptId> forget_;
   int64_t report_ack_ = 0, renewal_ack_ = 0;  // 0: none waits
   std::optional<v1::Goodbye> goodbye_;
-  std::set<std::string> sent_specs_;
+  std::map<std::string, std::vector<std::string>> sent_specs_;  // by digest: the secrets that it names
 };
 
 }  // namespace spillway::rpc

@@ -146,6 +146,7 @@ absl::Status SessionStream::Take(const v1::WorkerFrame& frame) {
 grpc::ServerBidiReactor<v1::WorkerFrame, v1::SchedulerFrame>* WorkerSessions::Session(grpc::CallbackServerContext* context) {
   SessionOutbox::Options outbox;
   outbox.spec_of = [this](const std::string& digest) { return options_.specs->Get(digest); };
+  outbox.secrets_of = [this](const std::vector<std::string>& names) { return options_.secrets->Values(names); };
   outbox.store_url = options_.store_url;
   outbox.orders_max = options_.outbox_orders_max;
   std::shared_ptr<SessionStream> stream;

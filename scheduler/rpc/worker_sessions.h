@@ -14,6 +14,7 @@
 #include "scheduler/engine/orders.h"
 #include "scheduler/rpc/session_outbox.h"
 #include "scheduler/rpc/spec_cache.h"
+#include "scheduler/secrets/secret_store.h"
 #include "spillway/v1/worker_service.grpc.pb.h"
 
 namespace spillway::rpc {
@@ -25,6 +26,7 @@ class WorkerSessions final : public v1::WorkerService::CallbackService, public e
   struct Options {
     const auth::TokenGuard* guard = nullptr;
     SpecCache* specs = nullptr;
+    const secrets::SecretStore* secrets = nullptr;
     Clock* clock = nullptr;
     std::string store_url;
     size_t outbox_orders_max = SessionOutbox::kOrdersMax;

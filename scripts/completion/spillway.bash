@@ -10,7 +10,7 @@ _spillway() {
     esac
   done
   case $verb in
-    '') words="up down submit run queue ps describe explain logs events wait cancel preempt pause resume update checkpoints nodes offers reservations cordon uncordon drain cost report completion version --server --yes --help --version" ;;
+    '') words="up down submit run queue ps describe explain logs events wait cancel preempt pause resume update checkpoints nodes offers reservations cordon uncordon drain secrets cost report completion version --server --yes --help --version" ;;
     up) words="--foreground --no-worker --reserved-nodes --resources --port --server --yes --help" ;;
     down) words="--keep-jobs --server --yes --help" ;;
     submit) words="--wait --hold --array --parallel --deadline --expect --request-id --set -o --output --server --yes --help" kind=files ;;
@@ -33,6 +33,7 @@ _spillway() {
     cordon) words="-o --output --server --yes --help" kind=nodes ;;
     uncordon) words="-o --output --server --yes --help" kind=nodes ;;
     drain) words="--grace -o --output --server --yes --help" kind=nodes ;;
+    secrets) words="--file --env -o --output --server --yes --help" fixed="set list rm" ;;
     cost) words="--from --to -o --output --server --yes --help" fixed="report" ;;
     report) words="--step --total --metric --server --yes --help" fixed="progress completed" ;;
     completion) words="--server --yes --help" fixed="bash zsh jobs nodes" ;;

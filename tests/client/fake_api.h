@@ -31,6 +31,8 @@ class FakeApi final : public Api {
   v1::ListOffersResponse offers;
   v1::ListReservationsResponse reservations;
   v1::CostReportResponse cost;
+  v1::SetSecretResponse set_secret;
+  v1::ListSecretsResponse secrets;
   v1::ServerInfo info;
   std::vector<v1::Event> events;
   std::map<int64_t, std::string> logs;  // by attempt number
@@ -122,6 +124,11 @@ class FakeApi final : public Api {
     return Answer("ListCharges", request, v1::ListChargesResponse());
   }
   absl::StatusOr<v1::CostReportResponse> CostReport(const v1::CostReportRequest& request) override { return Answer("CostReport", request, cost); }
+  absl::StatusOr<v1::SetSecretResponse> SetSecret(const v1::SetSecretRequest& request) override { return Answer("SetSecret", request, set_secret); }
+  absl::StatusOr<v1::ListSecretsResponse> ListSecrets(const v1::ListSecretsRequest& request) override { return Answer("ListSecrets", request, secrets); }
+  absl::StatusOr<v1::RemoveSecretResponse> RemoveSecret(const v1::RemoveSecretRequest& request) override {
+    return Answer("RemoveSecret", request, v1::RemoveSecretResponse());
+  }
 
  private:
   absl::Status Note(const std::string& name, const google::protobuf::Message& request) {

@@ -1,6 +1,8 @@
 // What operators see of nodes, offers, reservations and money.
+#include "base/files.h"
 #include "base/status_matchers.h"
 #include "tests/client/fake_api.h"
+#include "tests/support/temporary_folder.h"
 
 namespace spillway::client {
 namespace {
@@ -21,6 +23,52 @@ v1::Node MakeNode(int64_t id, const std::string& name, v1::NodeState state) {
   node.set_price_micros_per_hour(1'200'000);
   node.set_last_seen_utc_ms(kNowMs - 40'000);
   return node;
+}
+
+TEST(Secrets, AValueComesFromAPipeAFileOrAVariableAndIsNeverShown) {
+  Cli cli;
+  cli.in.str("hf_piped\n");
+  EXPECT_EQ(cli.Run({"secrets", "set", "HF_TOKEN"}), 0);
+  EXPECT_EQ(cli.out, "HF_TOKEN: set\n");
+  EXPECT_EQ(cli.api.calls.back(), "SetSecret name: \"HF_TOKEN\" value: \"hf_piped\"");
+  TemporaryFolder folder;
+  ASSERT_OK(WriteFileAtomically(folder.File("key"), "of a file\n", 0600));
+  cli.api.set_secret.set_replaced(true);
+  EXPECT_EQ(cli.Run({"secrets", "set", "HF_TOKEN", "--file", folder.File("key")}), 0);
+  EXPECT_EQ(cli.out, "HF_TOKEN: replaced; attempts that run keep the old value\n");
+  EXPECT_EQ(cli.api.calls.back(), "SetSecret name: \"HF_TOKEN\" value: \"of a file\\n\"") << "byte for byte";
+  cli.environment["MY_KEY"] = "of a variable";
+  EXPECT_EQ(cli.Run({"secrets", "set", "K", "--env", "MY_KEY"}), 0);
+  EXPECT_EQ(cli.api.calls.back(), "SetSecret name: \"K\" value: \"of a variable\"");
+  EXPECT_EQ(cli.Run({"secrets", "set", "K", "--env", "YOUR_KEY"}), 2);
+  EXPECT_THAT(cli.err, HasSubstr("YOUR_KEY is not set"));
+  EXPECT_EQ(cli.Run({"secrets", "set", "K", "--file", folder.File("absent")}), 3);
+  cli.in.str("");
+  EXPECT_EQ(cli.Run({"secrets", "set", "K"}), 2);
+  EXPECT_THAT(cli.err, HasSubstr("the value is empty"));
+}
+
+TEST(Secrets, WhatIsMeantOtherwiseIsToldBeforeAnythingIsSent) {
+  Cli cli;
+  EXPECT_EQ(cli.Run({"secrets", "set", "HF_TOKEN=hf_123"}), 2);
+  EXPECT_THAT(cli.err, HasSubstr("a value does not belong on the command line"));
+  EXPECT_THAT(cli.err, Not(HasSubstr("hf_123")));
+  EXPECT_EQ(cli.Run({"secrets", "set", "HF-TOKEN"}), 2);
+  EXPECT_THAT(cli.err, HasSubstr("`HF-TOKEN` is not a name for a secret"));
+  EXPECT_EQ(cli.Run({"secrets", "lst"}), 2);
+  EXPECT_THAT(cli.err, HasSubstr("do you mean `list`?"));
+  EXPECT_EQ(cli.Run({"secrets", "rm"}), 2);
+  EXPECT_EQ(cli.Run({"secrets", "rm", "K"}), 2) << "asks first, and there is nobody to ask";
+  EXPECT_THAT(cli.api.calls, ElementsAre());
+  EXPECT_EQ(cli.Run({"secrets", "rm", "K", "--yes"}), 0);
+  EXPECT_THAT(cli.api.calls, ElementsAre("RemoveSecret name: \"K\""));
+  EXPECT_EQ(cli.Run({"secrets", "list"}), 0);
+  EXPECT_EQ(cli.out, "");
+  v1::SecretInfo* one = cli.api.secrets.add_secrets();
+  one->set_name("HF_TOKEN");
+  one->set_set_utc_ms(1'767'225'600'000);
+  EXPECT_EQ(cli.Run({"secrets", "list"}), 0);
+  EXPECT_EQ(cli.out, "NAME      SET\nHF_TOKEN  2026-01-01 00:00:00Z\n");
 }
 
 TEST(Nodes, Table) {

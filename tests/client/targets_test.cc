@@ -135,6 +135,9 @@ TEST(Targets, ListsPageAfterPage) {
     absl::StatusOr<v1::ServerInfo> GetServerInfo() override { return absl::UnimplementedError(""); }
     absl::StatusOr<v1::ListChargesResponse> ListCharges(const v1::ListChargesRequest&) override { return absl::UnimplementedError(""); }
     absl::StatusOr<v1::CostReportResponse> CostReport(const v1::CostReportRequest&) override { return absl::UnimplementedError(""); }
+    absl::StatusOr<v1::SetSecretResponse> SetSecret(const v1::SetSecretRequest&) override { return absl::UnimplementedError(""); }
+    absl::StatusOr<v1::ListSecretsResponse> ListSecrets(const v1::ListSecretsRequest&) override { return absl::UnimplementedError(""); }
+    absl::StatusOr<v1::RemoveSecretResponse> RemoveSecret(const v1::RemoveSecretRequest&) override { return absl::UnimplementedError(""); }
   } pages;
   ASSERT_OK_AND_ASSIGN(v1::ListJobsResponse all, ListJobs(pages, {}, 100));
   EXPECT_EQ(all.jobs_size(), 6);

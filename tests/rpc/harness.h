@@ -21,6 +21,7 @@
 #include "scheduler/rpc/billing_service.h"
 #include "scheduler/rpc/fleet_service.h"
 #include "scheduler/rpc/job_service.h"
+#include "scheduler/rpc/secret_service.h"
 #include "scheduler/rpc/server.h"
 #include "scheduler/rpc/worker_sessions.h"
 #include "scheduler/store/sqlite_store.h"
@@ -80,7 +81,9 @@ class Daemon : public engine::EffectSink {
     reader = store::Reader::Open(database).value();
     spec_reader_ = store::Reader::Open(database).value();
     specs_ = std::make_unique<SpecCache>(spec_reader_.get());
-    sessions = std::make_unique<WorkerSessions>(WorkerSessions::Options{&worker_guard_, specs_.get(), &clock, "file:/somewhere", options.outbox_orders_max});
+    secrets = secrets::SecretStore::Open(JoinPath(folder, "secrets"), JoinPath(folder, "secrets.key")).value();
+    sessions = std::make_unique<WorkerSessions>(
+        WorkerSessions::Options{&worker_guard_, specs_.get(), secrets.get(), &clock, "file:/somewhere", options.outbox_orders_max});
     engine::ThreadOptions thread;
     thread.engine = options.engine;
     thread.disk_retry_ms = 10;
@@ -88,12 +91,14 @@ class Daemon : public engine::EffectSink {
     sessions->Attach(engine.get());
     EXPECT_OK(engine->Start());
     pool_ = std::make_unique<ReadPool>(2);
-    const Backend backend{engine.get(), reader.get(), pool_.get(), specs_.get(), &clock, &user_guard_, JoinPath(folder, "logs"), "0.0.test", clock.NowUtcMs()};
+    const Backend backend{engine.get(), reader.get(),    pool_.get(), specs_.get(), secrets.get(), &clock, &user_guard_, JoinPath(folder, "logs"),
+                          "0.0.test",   clock.NowUtcMs()};
     job_service_ = std::make_unique<JobService>(backend);
     fleet_service_ = std::make_unique<FleetService>(backend);
     billing_service_ = std::make_unique<BillingService>(backend);
+    secret_service_ = std::make_unique<SecretService>(backend);
     worker_server = Server::Start("127.0.0.1:0", {sessions.get()}).value();
-    user_server = Server::Start("127.0.0.1:0", {job_service_.get(), fleet_service_.get(), billing_service_.get()}).value();
+    user_server = Server::Start("127.0.0.1:0", {job_service_.get(), fleet_service_.get(), billing_service_.get(), secret_service_.get()}).value();
     core::ProviderInfo fixed;
     fixed.name = fixed.kind = "static";
     core::Reservation reservation;
@@ -140,6 +145,7 @@ class Daemon : public engine::EffectSink {
   RealClock clock;
   std::unique_ptr<GatedStore> gate;
   std::unique_ptr<store::Reader> reader;
+  std::unique_ptr<secrets::SecretStore> secrets;
   std::unique_ptr<WorkerSessions> sessions;
   std::unique_ptr<engine::EngineThread> engine;
   std::unique_ptr<Server> user_server, worker_server;
@@ -159,6 +165,7 @@ class Daemon : public engine::EffectSink {
   std::unique_ptr<JobService> job_service_;
   std::unique_ptr<FleetService> fleet_service_;
   std::unique_ptr<BillingService> billing_service_;
+  std::unique_ptr<SecretService> secret_service_;
 };
 
 // The context of one call: its token ("" sends none) and a deadline that only a hang would reach.

@@ -146,7 +146,7 @@ TEST_F(JobServiceTest, WhatIsTooLargeIsRefusedWithItsSizeAndTheLimit) {
 TEST_F(JobServiceTest, ViolationsComeAsFieldPathsInTheTrailer) {
   v1::JobSpec bad = MakeSpec("Not A Name");
   bad.mutable_resources()->mutable_gpu()->set_count(-2);
-  bad.add_secrets("HF_TOKEN");
+  bad.add_setup("pip install torch");
   Call call;
   EXPECT_THAT(TrySubmit(SubmitOf({MakeSpec(), bad}), nullptr, &call), StatusIs(Code::kInvalidArgument, HasSubstr("specs[1].resources.gpu.count: ")));
   v1::FieldViolations violations;
@@ -154,12 +154,42 @@ TEST_F(JobServiceTest, ViolationsComeAsFieldPathsInTheTrailer) {
   std::set<std::string> fields;
   for (const v1::FieldViolation& violation : violations.violations()) fields.insert(violation.field());
   EXPECT_THAT(fields, ::testing::IsSupersetOf({"specs[1].name", "specs[1].resources.gpu.count"}));
-  EXPECT_EQ(std::count_if(fields.begin(), fields.end(), [](const std::string& field) { return field.rfind("specs[1].secrets", 0) == 0; }), 1)
+  EXPECT_EQ(std::count_if(fields.begin(), fields.end(), [](const std::string& field) { return field.rfind("specs[1].setup", 0) == 0; }), 1)
       << "a key not built yet is refused by name";
   Call single;
   EXPECT_FALSE(TrySubmit(SubmitOf({bad}), nullptr, &single).ok());
   ASSERT_TRUE(violations.ParseFromString(single.Trailer("spillway-violations-bin")));
   EXPECT_EQ(violations.violations(0).field().rfind("specs", 0), std::string::npos) << "one spec: paths as in its file";
+}
+
+TEST_F(JobServiceTest, ASecretThatIsNotThereIsRefusedAndNoneIsEverGivenBack) {
+  const auto stub = v1::SecretService::NewStub(daemon.user_channel);
+  v1::SetSecretRequest set;
+  set.set_name("HF_TOKEN");
+  set.set_value("hf_0123456789");
+  v1::SetSecretResponse was;
+  Call first;
+  ASSERT_TRUE(stub->SetSecret(first, set, &was).ok());
+  EXPECT_FALSE(was.replaced());
+  v1::JobSpec spec = MakeSpec();
+  spec.add_secrets("HF_TOKEN");
+  EXPECT_OK(TrySubmit(SubmitOf({spec})));
+  spec.add_secrets("HF_TOKN");
+  Call call;
+  EXPECT_THAT(TrySubmit(SubmitOf({spec}), nullptr, &call), StatusIs(Code::kInvalidArgument, HasSubstr("did you mean `HF_TOKEN`?")));
+  v1::FieldViolations violations;
+  ASSERT_TRUE(violations.ParseFromString(call.Trailer("spillway-violations-bin")));
+  EXPECT_EQ(violations.violations(0).field(), "secrets[1]");
+  EXPECT_EQ(violations.violations(0).nearest(), "HF_TOKEN");
+  v1::ListSecretsResponse listed;
+  Call list;
+  ASSERT_TRUE(stub->ListSecrets(list, {}, &listed).ok());
+  ASSERT_EQ(listed.secrets_size(), 1);
+  EXPECT_EQ(listed.secrets(0).name(), "HF_TOKEN");
+  EXPECT_GT(listed.secrets(0).set_utc_ms(), 0);
+  EXPECT_THAT(listed.DebugString(), ::testing::Not(HasSubstr("hf_0123")));
+  grpc::ClientContext stranger;
+  EXPECT_EQ(stub->ListSecrets(&stranger, {}, &listed).error_code(), grpc::StatusCode::UNAUTHENTICATED);
 }
 
 TEST_F(JobServiceTest, AHostileSpecsViolationsStillFitIntoWhatAnyClientTakes) {

@@ -3,6 +3,7 @@
 
 #include "base/status_matchers.h"
 #include "scheduler/rpc/translate_session.h"
+#include "spillway/v1/job_spec.pb.h"
 
 namespace spillway::rpc {
 namespace {
@@ -32,7 +33,17 @@ struct Fixture {
     options.spec_of = [this](const std::string& digest) -> absl::StatusOr<std::string> {
       ++look_ups;
       if (digest == "absent") return absl::NotFoundError("there is no spec with this digest");
+      if (digest == "names secrets") {
+        v1::JobSpec spec;
+        spec.add_secrets("A");
+        spec.add_secrets("GONE");
+        return spec.SerializeAsString();
+      }
       return "spec of " + digest + std::string(spec_bytes, '.');
+    };
+    options.secrets_of = [](const std::vector<std::string>& names) {
+      EXPECT_THAT(names, ::testing::ElementsAre("A", "GONE"));
+      return std::map<std::string, std::string>{{"A", "value"}};
     };
     options.store_url = "file:/store";
     options.frame_bytes_max = frame_bytes_max;
@@ -49,6 +60,21 @@ struct Fixture {
   int look_ups = 0;
   std::optional<SessionOutbox> outbox;
 };
+
+TEST(SessionOutbox, AnOfferHasTheSecretsThatItsSpecNamesAlsoWhenTheSpecWasSentBefore) {
+  Fixture f;
+  ASSERT_OK(f.outbox->Offer(OfferOf(1, "names secrets")));
+  ASSERT_OK(f.outbox->Offer(OfferOf(2)));
+  ASSERT_OK(f.outbox->Offer(OfferOf(3, "names secrets")));
+  const v1::SchedulerFrame frame = f.Next();
+  ASSERT_EQ(frame.offers_size(), 3);
+  EXPECT_EQ(f.look_ups, 2);
+  for (const int i : {0, 2}) {
+    EXPECT_EQ(frame.offers(i).secrets_size(), 1);
+    EXPECT_EQ(frame.offers(i).secrets().at("A"), "value");
+  }
+  EXPECT_EQ(frame.offers(1).secrets_size(), 0);
+}
 
 TEST(SessionOutbox, WhatGathersTravelsInOneFrame) {
   Fixture f;

@@ -245,13 +245,25 @@ TEST(Validate, JobsToWaitFor) {
               ElementsAre("after: waits for 1200 jobs; the most is 1000"));
 }
 
+TEST(Validate, SecretsAreNames) {
+  EXPECT_THAT(After([](auto& s) { s.add_secrets("HF_TOKEN"), s.add_secrets("_b2"); }), ElementsAre());
+  EXPECT_THAT(After([](auto& s) { s.add_secrets("HF-TOKEN"), s.add_secrets("../x"), s.add_secrets(""), s.add_secrets("A"), s.add_secrets("A"); }),
+              ElementsAre("secrets[0]: `HF-TOKEN` is not a name for a secret: [A-Za-z_][A-Za-z0-9_]*",
+                          "secrets[1]: `../x` is not a name for a secret: [A-Za-z_][A-Za-z0-9_]*", "secrets[2]: is empty", "secrets[4]: `A` stands twice"));
+  EXPECT_THAT(After([](auto& s) { s.add_secrets(std::string(65, 'A')); }), ElementsAre("secrets[0]: is 65 bytes long; the most is 64"));
+  EXPECT_THAT(After([](auto& s) {
+                for (int i = 0; i < 33; ++i) s.add_secrets(absl::StrCat("S", i));
+              }),
+              ElementsAre("secrets: has 33 names; the most is 32"));
+}
+
 TEST(Validate, RefusesWhatIsNotBuiltWhereverItStands) {
   EXPECT_THAT(After([](auto& s) {
                 s.mutable_sweep()->set_method("grid");
-                s.add_secrets("TOKEN");
+                s.add_setup("pip install torch");
                 s.mutable_limits()->set_budget_micros(5);
               }),
-              ElementsAre("secrets: secrets are not built yet", "limits.budget_micros: budgets are not built yet", "sweep: sweeps are not built yet"));
+              ElementsAre("setup: setup commands are not built yet", "limits.budget_micros: budgets are not built yet", "sweep: sweeps are not built yet"));
 }
 
 TEST(Validate, AnArrayHasACountAndMayHaveALimit) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "base/files.h"
 #include "base/status_matchers.h"
@@ -157,9 +158,36 @@ TEST(Staging, AScriptBecomesAFileAndNeverPassesThroughAnArgument) {
   ASSERT_OK(ApplyPlan(plan, false));
   EXPECT_EQ(*ReadFile(plan.script_path), spec.script());
   EXPECT_TRUE(PathExists(folder + "/store/checkpoints/c1/1/0/a1"));
-  ASSERT_OK(Unstage(context.attempt_folder, folder + "/store/checkpoints/c1/1/0/a1"));
+  ASSERT_OK(Unstage(context.attempt_folder, context.secrets_folder, folder + "/store/checkpoints/c1/1/0/a1"));
   EXPECT_FALSE(PathExists(context.attempt_folder));
   EXPECT_FALSE(PathExists(folder + "/store/checkpoints/c1/1/0/a1"));
+  (void)RemoveTree(folder);
+}
+
+TEST(Staging, SecretsAreFilesOfTheirOwnBesideTheFolder) {
+  v1::JobSpec spec = Spec();
+  spec.add_secrets("HF_TOKEN");
+  char pattern[] = "/tmp/spillway-staging-test-XXXXXX";
+  const std::string folder = mkdtemp(pattern);
+  StagingContext context = Context();
+  context.attempt_folder = JoinPath(folder, "attempts/1.0@2");
+  context.secrets_folder = JoinPath(folder, "secrets/1.0@2");
+  context.store_root = JoinPath(folder, "store");
+  Offer offer = Offered();
+  EXPECT_THAT(Plan(spec, context, offer).status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("HF_TOKEN was removed")));
+  offer.secrets = {{"HF_TOKEN", std::string("a\0b\n", 4)}};
+  ASSERT_OK_AND_ASSIGN(const StartPlan plan, Plan(spec, context, offer));
+  EXPECT_THAT(plan.start.env, Contains("SPILLWAY_SECRETS_DIR=" + context.secrets_folder));
+  EXPECT_THAT(plan.start.env, Not(Contains(HasSubstr("HF_TOKEN"))));
+  ASSERT_OK(ApplyPlan(plan, false));
+  EXPECT_EQ(*ReadFile(context.secrets_folder + "/HF_TOKEN"), offer.secrets.at("HF_TOKEN"));
+  struct stat info = {};
+  ASSERT_EQ(stat((context.secrets_folder + "/HF_TOKEN").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0400u);
+  ASSERT_OK(ApplyPlan(plan, false)) << "a second time after a restart of the worker";
+  ASSERT_OK(Unstage(context.attempt_folder, context.secrets_folder, ""));
+  EXPECT_FALSE(PathExists(context.secrets_folder));
+  EXPECT_THAT(Plan(Spec(), context)->start.env, Not(Contains(HasSubstr("SPILLWAY_SECRETS_DIR"))));
   (void)RemoveTree(folder);
 }
 
@@ -167,7 +195,7 @@ TEST(Staging, ACheckpointFolderWithContentStays) {
   char pattern[] = "/tmp/spillway-staging-test-XXXXXX";
   const std::string folder = mkdtemp(pattern);
   ASSERT_OK(MakeDirectories(folder + "/a1/step-1"));
-  ASSERT_OK(Unstage(folder + "/absent", folder + "/a1"));
+  ASSERT_OK(Unstage(folder + "/absent", folder + "/absent-too", folder + "/a1"));
   EXPECT_TRUE(PathExists(folder + "/a1/step-1"));
   (void)RemoveTree(folder);
 }
