@@ -22,6 +22,8 @@ namespace spillway::client {
 // Returns false to end the stream.
 using OnEvent = std::function<bool(const v1::Event&)>;
 using OnLog = std::function<bool(const v1::LogChunk&)>;
+// An error ends the stream and is the answer.
+using OnBackup = std::function<absl::Status(const v1::BackupChunk&)>;
 
 class Api {
  public:
@@ -52,6 +54,8 @@ class Api {
   virtual absl::StatusOr<v1::NodeActionResponse> Cordon(const v1::CordonRequest& request) = 0;
   virtual absl::StatusOr<v1::NodeActionResponse> Drain(const v1::DrainRequest& request) = 0;
   virtual absl::StatusOr<v1::ServerInfo> GetServerInfo() = 0;
+  // Never taken up where it was cut off: another try would be another copy.
+  virtual absl::Status Backup(const OnBackup& on_chunk) = 0;
 
   virtual absl::StatusOr<v1::ListChargesResponse> ListCharges(const v1::ListChargesRequest& request) = 0;
   virtual absl::StatusOr<v1::CostReportResponse> CostReport(const v1::CostReportRequest& request) = 0;

@@ -286,7 +286,7 @@ int RunVerb(Verb& verb, const Front& front, Context& context) {
 }  // namespace
 
 const std::vector<std::string>& VerbsNotBuilt() {
-  static const auto& verbs = *new std::vector<std::string>{"exec", "artifacts", "sweep", "orphans", "budget", "top", "backup"};
+  static const auto& verbs = *new std::vector<std::string>{"exec", "artifacts", "sweep", "orphans", "budget", "top"};
   return verbs;
 }
 

@@ -129,6 +129,7 @@ class GrpcApi final : public Api {
 
   absl::Status Watch(const v1::WatchRequest& request, int64_t timeout_ms, const OnEvent& on_event) override;
   absl::Status StreamLogs(const v1::StreamLogsRequest& request, const OnLog& on_log) override;
+  absl::Status Backup(const OnBackup& on_chunk) override;
 
  private:
   // When to stop trying again: counted from the last sign of life.
@@ -281,6 +282,18 @@ absl::Status GrpcApi::StreamLogs(const v1::StreamLogsRequest& request, const OnL
     if (enough || status.ok()) return absl::OkStatus();
     if (!patience.TryAgain(status, context)) return Explained(status, context);
   }
+}
+
+absl::Status GrpcApi::Backup(const OnBackup& on_chunk) {
+  grpc::ClientContext context;
+  Prepare(&context, 0);
+  const auto reader = fleet_->Backup(&context, v1::BackupRequest());
+  absl::Status taken;
+  for (v1::BackupChunk chunk; taken.ok() && reader->Read(&chunk);) taken = on_chunk(chunk);
+  if (!taken.ok()) context.TryCancel();
+  const grpc::Status status = reader->Finish();
+  if (!taken.ok()) return taken;
+  return status.ok() ? absl::OkStatus() : Explained(status, context);
 }
 
 }  // namespace

@@ -19,10 +19,12 @@
 #include "base/process_lock.h"
 #include "base/status_macros.h"
 #include "base/subprocess.h"
+#include "base/units.h"
 #include "scheduler/auth/token.h"
 #include "scheduler/effects/answers.h"
 #include "scheduler/effects/executor.h"
 #include "scheduler/engine/engine_thread.h"
+#include "scheduler/engine/restore.h"
 #include "scheduler/engine/verify.h"
 #include "scheduler/http/http_server.h"
 #include "scheduler/provider/registry.h"
@@ -51,7 +53,8 @@ constexpr char kFooter[] = R"(Exit codes:
 Examples:
   spillwayd --home ~/.spillway
   spillwayd --home /srv/spillway --config /etc/spillway.yaml
-  spillwayd --home ~/.spillway --verify      # replay the events since the last snapshot and compare; changes nothing)";
+  spillwayd --home ~/.spillway --verify      # replay the events since the last snapshot and compare; changes nothing
+  spillwayd --home ~/.spillway --restore spillway.backup   # make the lost data folder anew, then start as ever; docs/reference/backup.md)";
 
 LogLevel LevelNamed(const std::string& name) {
   return name == "debug" ? LogLevel::kDebug : name == "warning" ? LogLevel::kWarning : name == "error" ? LogLevel::kError : LogLevel::kInfo;
@@ -138,8 +141,8 @@ absl::Status Run(const Settings& settings, const sigset_t& signals) {
 
   // Workers are served before providers make any: those need the address.
   rpc::ReadPool pool(kReadThreads);
-  const rpc::Backend backend{&engine,  reader.get(),    &pool, &specs, secrets.get(), &clock, &user_guard, JoinPath(settings.store_path, "logs"),
-                             kVersion, clock.NowUtcMs()};
+  const rpc::Backend backend{&engine,  reader.get(), &pool,           &specs, secrets.get(), &clock, &user_guard, JoinPath(settings.store_path, "logs"),
+                             database, kVersion,     clock.NowUtcMs()};
   rpc::JobService jobs(backend);
   rpc::FleetService fleet(backend);
   rpc::BillingService billing(backend);
@@ -189,6 +192,20 @@ absl::Status Verify(const std::string& home) {
   return absl::OkStatus();
 }
 
+absl::Status RestoreHome(const Settings& settings, const std::string& backup) {
+  for (const char* folder : {"", "run", "data"}) RETURN_IF_ERROR(MakeDirectories(JoinPath(settings.home, folder), 0700));
+  RETURN_IF_ERROR(MakeDirectories(settings.store_path, 0700));
+  RETURN_IF_ERROR(LockFile(JoinPath(settings.home, "run/spillwayd.lock"), absl::StrCat("a spillwayd runs in ", settings.home)).status());
+  RealClock clock;
+  const engine::RestoreOptions options{AbsolutePath(backup), JoinPath(settings.home, "data/spillway.db"), settings.store_path, settings.engine.policy,
+                                       clock.NowUtcMs()};
+  ASSIGN_OR_RETURN(const engine::RestoreDone done, engine::Restore(options));
+  std::cout << "cluster " << done.backup.cluster_uuid << " restored as of turn " << done.backup.seq << ", " << FormatUtcMs(done.backup.now_ms)
+            << "; it is incarnation " << done.incarnation << " now\nnew jobs begin at " << done.first_job << "; nothing older starts before "
+            << FormatUtcMs(done.adopt_until_ms) << ", when what was begun since the backup has surely ended\n";
+  return absl::OkStatus();
+}
+
 }  // namespace
 }  // namespace spillway
 
@@ -196,11 +213,13 @@ int main(int argc, char** argv) {
   using namespace spillway;
   SetLogProgram("spillwayd");
   CLI::App app("The Spillway scheduler: places GPU jobs on reserved, spot and on-demand capacity.", "spillwayd");
-  std::string home, config, log_level;
+  std::string home, config, log_level, restore;
   bool verify = false;
   app.add_option("--home", home, "where everything lives (default: SPILLWAY_HOME, or ~/.spillway)");
   app.add_option("--config", config, "configuration (default: HOME/config.yaml where there is one)");
   app.add_flag("--verify", verify, "replay the stored events and compare with the stored rows, then exit");
+  app.add_option("--restore", restore, "make the data folder of a home that has none from a file that `spillway backup` wrote, then exit")
+      ->excludes("--verify");
   app.add_option("--log-level", log_level, "debug, info, warning or error (default: SPILLWAY_LOG, or info)")
       ->check(CLI::IsMember(std::vector<std::string>{"debug", "info", "warning", "error"}));
   app.set_version_flag("--version", absl::StrCat("spillwayd ", kVersion));
@@ -227,7 +246,7 @@ int main(int argc, char** argv) {
     std::cerr << "spillwayd: " << settings.status().message() << "\n";
     return 2;
   }
-  const absl::Status status = verify ? Verify(settings->home) : Run(*settings, signals);
+  const absl::Status status = verify ? Verify(settings->home) : !restore.empty() ? RestoreHome(*settings, restore) : Run(*settings, signals);
   if (status.ok()) return 0;
   std::cerr << "spillwayd: " << status.message() << "\n";
   return absl::IsInvalidArgument(status) ? 2 : 1;

@@ -107,6 +107,7 @@ absl::Status NodeAgent::Begin() {
   SessionConfig config = options_.session;
   config.node.cluster_uuid = identity_.cluster_uuid;
   config.node.node_id = identity_.node_id;
+  config.incarnation = identity_.incarnation;
   logic_ = std::make_unique<SessionLogic>(std::move(config), std::move(saved));
   if (options_.max_lifetime_ms > 0) drain_at_ms_ = clock_.NowSteadyMs() + options_.max_lifetime_ms;
   stager_ = std::make_unique<WorkThread>();
@@ -356,7 +357,7 @@ void NodeAgent::CarryOut(SaveReports& out) {
 void NodeAgent::CarryOut(SaveReportAck& out) { ReportLogWritten(reports_->Acked(out.seq)); }
 
 void NodeAgent::CarryOut(SaveNode& out) {
-  const NodeIdentity identity{out.cluster_uuid, out.node_id, out.store_url};
+  const NodeIdentity identity{out.cluster_uuid, out.node_id, out.store_url, out.incarnation};
   if (identity == identity_) return;
   identity_ = identity;
   if (const absl::Status status = home_->SaveIdentity(identity); !status.ok()) LOG(WARNING) << "the node's identity is not saved: " << status.message();

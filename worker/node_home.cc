@@ -67,11 +67,14 @@ absl::StatusOr<NodeIdentity> NodeHome::LoadIdentity() const {
       !is("store_url", &nlohmann::json::is_string)) {
     return absl::DataLossError(absl::StrCat(path, ": not what a worker wrote; delete it if this node may join any cluster"));
   }
-  return NodeIdentity{value["cluster_uuid"], value["node_id"], value["store_url"]};
+  NodeIdentity identity{value["cluster_uuid"], value["node_id"], value["store_url"], 0};
+  if (is("incarnation", &nlohmann::json::is_number_integer)) identity.incarnation = value["incarnation"];  // earlier versions wrote none
+  return identity;
 }
 
 absl::Status NodeHome::SaveIdentity(const NodeIdentity& identity) const {
-  const nlohmann::json value = {{"cluster_uuid", identity.cluster_uuid}, {"node_id", identity.node_id}, {"store_url", identity.store_url}};
+  const nlohmann::json value = {
+      {"cluster_uuid", identity.cluster_uuid}, {"node_id", identity.node_id}, {"store_url", identity.store_url}, {"incarnation", identity.incarnation}};
   return WriteFileDurably(JoinPath(path_, "node.json"), value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", 0600);
 }
 

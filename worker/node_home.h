@@ -20,6 +20,7 @@ struct NodeIdentity {
   std::string cluster_uuid;
   NodeId node_id = 0;
   std::string store_url;
+  int64_t incarnation = 0;  // the highest of the scheduler that welcomed it
   bool operator==(const NodeIdentity&) const = default;
 };
 

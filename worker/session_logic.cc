@@ -103,11 +103,18 @@ void SessionLogic::OnWelcome(const Welcome& welcome) {
     EndSession(absl::StrCat("welcomed by cluster '", Printable(welcome.cluster_uuid), "', but this node belongs to '", node.cluster_uuid, "'"), kRefusedWaitMs);
     return;
   }
+  // A scheduler that was given up for lost, and another one made from its backup: whoever has heard of the later one serves it alone.
+  if (welcome.incarnation < config_.incarnation) {
+    EndSession(absl::StrCat("welcomed by incarnation ", welcome.incarnation, " of the scheduler, but this node has served ", config_.incarnation),
+               kRefusedWaitMs);
+    return;
+  }
   phase_ = Phase::kWelcomed;
+  config_.incarnation = welcome.incarnation;
   alive_ms_ = last_session_ms_ = reports_sent_ms_ = now_ms_;
   node.cluster_uuid = welcome.cluster_uuid;
   node.node_id = welcome.node_id;
-  Put(SaveNode{welcome.cluster_uuid, welcome.node_id, welcome.store_url});
+  Put(SaveNode{welcome.cluster_uuid, welcome.node_id, welcome.store_url, welcome.incarnation});
   Info(
       absl::StrCat("welcomed as node ", welcome.node_id, ", lease ", FormatDurationMs(welcome.lease_ms), ", ", welcome.wanted.size(), " attempts wanted here"));
   if (lease_.Welcomed(welcome.lease_ms, welcome.renew_every_ms)) LeaseMoved();

@@ -156,6 +156,7 @@ struct SaveNode {
   std::string cluster_uuid;
   NodeId node_id = 0;
   std::string store_url;
+  int64_t incarnation = 0;
 };  // newly learned: keep over restarts
 // Its end is durable at the scheduler: delete the attempt's directory here, and its checkpoint directory if that is empty.
 struct CleanUp {
@@ -179,6 +180,7 @@ using Output = std::variant<Connect, Disconnect, SendFrame, StartAttempt, Reserv
 struct SessionConfig {
   Hello node;               // boot_id, isolation and inventory are filled in from the supervisor's inventory
   std::string disk_limits;  // how attempts' disks are bounded here, for people
+  int64_t incarnation = 0;  // the highest of the scheduler that has welcomed this node
   uint64_t seed = 1;        // spreads reconnects of many nodes
   int64_t connect_backoff_min_ms = 250;
   int64_t connect_backoff_max_ms = 5'000;

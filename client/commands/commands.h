@@ -32,6 +32,7 @@ std::unique_ptr<Verb> MakeDrain();
 std::unique_ptr<Verb> MakeSecrets();
 std::unique_ptr<Verb> MakeCost();
 std::unique_ptr<Verb> MakeReport();
+std::unique_ptr<Verb> MakeBackup();
 std::unique_ptr<Verb> MakeCompletion();
 std::unique_ptr<Verb> MakeVersion();
 

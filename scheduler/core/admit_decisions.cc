@@ -7,6 +7,7 @@
 #include "scheduler/core/fit/fit.h"
 #include "scheduler/core/fit/room.h"
 #include "scheduler/core/policy/offers.h"
+#include "scheduler/core/policy/restored.h"
 #include "scheduler/core/policy/silence.h"
 #include "scheduler/core/policy/slack.h"
 
@@ -21,6 +22,7 @@ absl::Status MayBeOffered(const AdmitContext& context, const Job& job, TaskId id
   const Task* task = FindTask(context.state, id);
   if (job.cancel_requested) return Refused(absl::StrCat("task ", id.ToString(), " was cancelled"));
   if (AtLimit(job)) return Refused(absl::StrCat("job ", job.id, " has as many tasks ACTIVE as it may at once, ", job.parallel));
+  if (WaitsForLostLife(context.state, job, context.now_ms)) return Refused(absl::StrCat("job ", job.id, " may still run from before the restore"));
   if (task == nullptr) {
     if (id.index != job.next_index || id.index >= job.task_count) return Refused(absl::StrCat("task ", id.ToString(), " is not the next of its job to start"));
     if (const HoldReason hold = HoldOf(job); hold != HoldReason::kUnspecified) return Refused(absl::StrCat("job ", job.id, " is held: ", LowerName(hold)));
@@ -100,7 +102,7 @@ Admitted AdmitOne(const AdmitContext& context, const Place& command) {
     return Refused(absl::StrCat("task ", command.task.ToString(), " needs ", shape.nodes, " nodes"));
   const std::optional<Task> task = GetTask(state, command.task);
   Attempt attempt;
-  attempt.number = task->attempts + 1;
+  attempt.number = NextAttempt(state, *job, *task);
   attempt.state = AttemptState::kOffered;
   attempt.place = command.reason;
   attempt.offered_ms = context.now_ms;

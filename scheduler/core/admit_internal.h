@@ -40,6 +40,7 @@ Admitted AdmitOne(const AdmitContext& context, const NodeReports& command);
 Admitted AdmitOne(const AdmitContext& context, const NodeNotice& command);
 // providers
 Admitted AdmitOne(const AdmitContext& context, const Configure& command);
+Admitted AdmitOne(const AdmitContext& context, const Restore& command);
 Admitted AdmitOne(const AdmitContext& context, const OffersListed& command);
 Admitted AdmitOne(const AdmitContext& context, const InstanceCreated& command);
 Admitted AdmitOne(const AdmitContext& context, const InstanceRefused& command);

@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "scheduler/core/admit_internal.h"
+#include "scheduler/core/policy/restored.h"
 #include "scheduler/core/policy/retry.h"
 
 namespace spillway::core {
@@ -198,6 +199,7 @@ Admitted AdmitOne(const AdmitContext& context, const InstanceListing& command) {
       if (node != nullptr && !node->instance_id.empty()) node = nullptr;  // an earlier machine of that name
     }
     if (node == nullptr) {
+      if (Adopting(state, context.now_ms)) continue;
       if (KnownToHaveEnded(context, command.provider, instance.instance_id, surely_ms)) continue;
       if (instance.alive && (*provider)->can_create)
         admission.events.push_back(OrphanAdopted{Orphan(context, next_node++, command.provider, instance, &orphan_names)});

@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "scheduler/core/admit_internal.h"
+#include "scheduler/core/policy/restored.h"
 
 namespace spillway::core {
 namespace {
@@ -74,12 +75,15 @@ size_t EndForgotten(const AdmitContext& context, const Node& node, const NodeHel
     End end;
     end.cause = EndCause::kNodeLost;
     end.initiator = Initiator::kNode;
-    end.detail = absl::StrCat("the node forgot it: ", node.name, " started anew");
+    end.detail = node.boot_id == kLifeBefore ? absl::StrCat("it ended after the backup that the scheduler was restored from: ", node.name, " has it no more")
+                                             : absl::StrCat("the node forgot it: ", node.name, " started anew");
     EndMember(context, *FindJob(context.state, id.job), task, node.id, end, events);
     ++ended;
   }
   return ended;
 }
+
+void CatchUp(const AdmitContext& context, const Node& node, const NodeHello& hello, std::vector<Event>* events);
 
 }  // namespace
 
@@ -112,6 +116,7 @@ Admitted AdmitOne(const AdmitContext& context, const NodeHello& command) {
   Admission admission;
   Node node = old != nullptr ? *old : NewRow(context, provider_name, command);
   const size_t ended = old != nullptr && new_life ? EndForgotten(context, *old, command, &admission.events) : 0;
+  if (old != nullptr && old->boot_id == kLifeBefore) CatchUp(context, *old, command, &admission.events);
   // The answer to its creation was lost, or is still under way: the machine itself says what it is, also when it was given up meanwhile.
   if (old != nullptr && (old->state == NodeState::kRequested || (old->owned && old->instance_id.empty() && !command.instance_id.empty()))) {
     admission.events.push_back(NodeCreated{node.id, command.instance_id});
@@ -217,6 +222,19 @@ void TakeStarted(const AdmitContext& context, NodeId node, AttemptId id, Task* t
   events->push_back(AttemptStarted{id});
   attempt.started_ms = context.now_ms;
   if (attempt.state == AttemptState::kStarting) attempt.state = AttemptState::kRunning;
+}
+
+// What the node began since the backup was reported to the life that is lost. A gang of which the backup does not know that all have accepted cannot be
+// caught up with: where member 0 listens was told to that life alone. It is taken back like any that does not gather (gang_hold).
+void CatchUp(const AdmitContext& context, const Node& node, const NodeHello& hello, std::vector<Event>* events) {
+  for (const InventoryEntry& entry : hello.inventory) {
+    const Attempt* attempt = FindAttempt(context.state, entry.attempt);
+    if (attempt == nullptr || entry.state == AttemptState::kEnded || (IsGang(*attempt) && attempt->accepted_ms == 0)) continue;
+    if (std::none_of(attempt->members.begin(), attempt->members.end(), [&](const Member& member) { return member.node == node.id; })) continue;
+    Task task = *FindTask(context.state, entry.attempt.task());
+    if (attempt->accepted_ms == 0) AcceptAll(context, entry.attempt, &task, events);
+    if (entry.state != AttemptState::kStarting) TakeStarted(context, node.id, entry.attempt, &task, events);
+  }
 }
 
 absl::Status TakeCheckpoint(const AdmitContext& context, AttemptId id, const Report& report, Task* task, std::vector<Event>* events) {

@@ -82,6 +82,12 @@ struct Configure {
   std::vector<Reservation> reservations;
 };
 
+// The rows come from a backup (policy/restored.h). FAILED_PRECONDITION unless `incarnation` is above every one before.
+struct Restore {
+  int64_t incarnation = 0;
+  JobId seen_job = 0;  // the highest that left anything in the store
+};
+
 // --- From worker sessions ---
 
 struct InventoryEntry {
@@ -210,6 +216,6 @@ struct ForgetRequests {  // idempotency records older than their time to live
 
 using Command = std::variant<Submit, Cancel, Preempt, CordonNode, DrainNode, Configure, NodeHello, NodeReports, NodeNotice, SealResult, OffersListed,
                              InstanceCreated, InstanceRefused, InstanceListing, InstanceGone, Place, RequestNode, ReleaseNode, StopAttempt, DeclareLost,
-                             ForgetRequests, FenceAttempt, Pause, Resume, Update, SettleJob>;
+                             ForgetRequests, FenceAttempt, Pause, Resume, Update, SettleJob, Restore>;
 
 }  // namespace spillway::core

@@ -89,6 +89,7 @@ int64_t NextDeadlineMs(const State& state, const Soft& soft, const Policy& polic
       if (!offer.withdrawn) earliest.Consider(offer.backoff_until_ms);
     }
   }
+  earliest.Consider(state.meta.adopt_until_ms);
   earliest.Consider(NextDeadlineStepMs(state, now_ms));
   earliest.Consider(NextToMakeRoomMs(state, policy, now_ms));
   earliest.Consider(NextGangStepMs(state, policy, now_ms));

@@ -53,7 +53,7 @@ struct JobCancelRequested {  // QUEUED and HELD tasks become CANCELLED at once; 
 };
 struct AttemptOffered {
   TaskId task;
-  Attempt attempt;  // number = Task::attempts + 1, state OFFERED
+  Attempt attempt;  // number above Task::attempts, state OFFERED
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
     a(1, s.task.job), a(2, s.task.index), a(3, s.attempt);
@@ -307,11 +307,22 @@ struct MemberEnded {  // and others have not: cause, initiator, detail, to_step 
   }
 };
 
+struct Restored {  // the rows come from a backup, and a life of the scheduler after it is lost: ids go on beyond any that it can have given
+  int64_t incarnation = 0;
+  JobId next_job = 0;
+  NodeId next_node = 0;
+  int64_t adopt_until_ms = 0;
+  template <typename S, typename A>
+  static void Fields(S& s, A& a) {
+    a(1, s.incarnation), a(2, s.next_job), a(3, s.next_node), a(4, s.adopt_until_ms);
+  }
+};
+
 using Event =
     std::variant<Configured, JobSubmitted, RequestRecorded, RequestsForgotten, JobCancelRequested, AttemptOffered, AttemptAccepted, AttemptStarted,
                  AttemptStopRequested, AttemptEnded, CheckpointRegistered, AttemptSealed, NodeRequested, NodeCreated, NodeCreateRefused, NodeRegistered,
                  NodeNoticed, NodeCordoned, NodeDrainStarted, NodeReleaseRequested, OrphanAdopted, NodeGone, OffersUpdated, ReportsTaken, JobReleased,
-                 JobFailed, JobPaused, JobResumed, JobUpdated, TasksCancelRequested, MemberAccepted, MemberStarted, MemberEnded>;
+                 JobFailed, JobPaused, JobResumed, JobUpdated, TasksCancelRequested, MemberAccepted, MemberStarted, MemberEnded, Restored>;
 
 // "attempt_ended": the word that Watch and `spillway events` show.
 const char* EventKind(const Event& event);

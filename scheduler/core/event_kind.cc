@@ -38,7 +38,8 @@ const char* EventKind(const Event& event) {
                                         "tasks_cancel_requested",
                                         "member_accepted",
                                         "member_started",
-                                        "member_ended"};
+                                        "member_ended",
+                                        "restored"};
   static_assert(kKinds.size() == std::variant_size_v<Event>);
   return kKinds[event.index()];
 }

@@ -11,6 +11,7 @@
 #include "scheduler/core/fit/room.h"
 #include "scheduler/core/plan/deadlines.h"
 #include "scheduler/core/policy/offers.h"
+#include "scheduler/core/policy/restored.h"
 #include "scheduler/core/policy/silence.h"
 
 namespace spillway::core {
@@ -183,6 +184,12 @@ class Explainer {
   void Waiting(const Job& job, const Task& task) {
     const Shape& shape = ShapeOf(state_, job);
     if (NothingOnItsMarkets(shape)) return;
+    if (WaitsForLostLife(state_, job, now_ms_)) {
+      return Say("RESTORED",
+                 absl::StrCat("the scheduler was restored from a backup: an attempt that was begun after it may still run, and none is begun for another ",
+                              Until(state_.meta.adopt_until_ms, now_ms_)),
+                 "");
+    }
     if (task.seal_owed != 0) Sealing(task);
     if (task.not_before_ms > now_ms_) {
       Say("BACKOFF", absl::StrCat("starts again in ", Until(task.not_before_ms, now_ms_), LastEnd(task)), "");

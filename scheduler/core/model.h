@@ -447,11 +447,14 @@ struct Meta {
   std::map<std::string, ProviderInfo> providers;
   std::map<std::string, Reservation> reservations;
   std::map<std::string, int64_t> ended_instances;  // "PROVIDER/ID" -> when it ended: a listing that is a little old may still show it alive
+  // After a restore from a backup (policy/restored.h): until then what the lost life began may still run, and which jobs may have been in it.
+  int64_t adopt_until_ms = 0;
+  JobId first_job = 0;  // of this incarnation
 
   template <typename S, typename A>
   static void Fields(S& s, A& a) {
     a(1, s.cluster_uuid), a(2, s.incarnation), a(3, s.now_ms), a(4, s.next_job), a(5, s.next_node), a(6, s.next_shape), a(7, s.next_charge);
-    a(8, s.providers), a(9, s.reservations), a(10, s.ended_instances);
+    a(8, s.providers), a(9, s.reservations), a(10, s.ended_instances), a(11, s.adopt_until_ms), a(12, s.first_job);
   }
   bool operator==(const Meta&) const = default;
 };

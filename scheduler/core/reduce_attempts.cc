@@ -97,7 +97,7 @@ void Apply(const ReduceContext& context, const AttemptOffered& event) {
     BeginTask(context, event.task.job);
   }
   ChangeTask(context, event.task, [&event](Task* task) {
-    CHECK(!task->attempt && task->seal_owed == 0 && event.attempt.number == task->attempts + 1) << task->id.ToString();
+    CHECK(!task->attempt && task->seal_owed == 0 && event.attempt.number > task->attempts) << task->id.ToString();
     task->state = TaskState::kActive;
     task->attempts = event.attempt.number;
     task->attempt = event.attempt;

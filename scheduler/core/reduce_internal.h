@@ -46,6 +46,7 @@ void Apply(const ReduceContext& context, const TasksCancelRequested& event);
 void Apply(const ReduceContext& context, const MemberAccepted& event);
 void Apply(const ReduceContext& context, const MemberStarted& event);
 void Apply(const ReduceContext& context, const MemberEnded& event);
+void Apply(const ReduceContext& context, const Restored& event);
 
 // --- reduce_jobs.cc ---
 

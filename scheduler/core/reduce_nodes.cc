@@ -5,6 +5,7 @@
 #include "scheduler/core/admit_internal.h"
 #include "scheduler/core/index.h"
 #include "scheduler/core/metering.h"
+#include "scheduler/core/policy/restored.h"
 #include "scheduler/core/reduce_internal.h"
 #include "scheduler/core/transitions.h"
 
@@ -67,6 +68,25 @@ void Apply(const ReduceContext& context, const Configured& event) {
   for (const ProviderInfo& provider : event.providers) meta.providers[provider.name] = provider;
   meta.reservations.clear();
   for (const Reservation& reservation : event.reservations) meta.reservations[reservation.name] = reservation;
+}
+
+// Every node's reports go on from where the backup left them, in a life of their own: what became of its attempts since, its hello tells.
+void Apply(const ReduceContext& context, const Restored& event) {
+  Meta& meta = context.state->meta;
+  meta.incarnation = event.incarnation;
+  meta.first_job = meta.next_job = event.next_job;
+  meta.next_node = event.next_node;
+  meta.adopt_until_ms = event.adopt_until_ms;
+  std::vector<NodeId> known;
+  for (const auto& [id, node] : context.state->nodes) {
+    if (!node.boot_id.empty()) known.push_back(id);
+  }
+  for (const NodeId id : known) {
+    ChangeNode(context, id, [](Node* node) {
+      node->boot_id = kLifeBefore;
+      node->report_ack = 0;
+    });
+  }
 }
 
 void Apply(const ReduceContext& context, const NodeRequested& event) {

@@ -26,6 +26,7 @@ struct Backend {
   Clock* clock = nullptr;
   const auth::TokenGuard* user_guard = nullptr;
   std::string log_root;  // absolute
+  std::string database;  // the same
   std::string version;
   int64_t started_ms = 0;
 };

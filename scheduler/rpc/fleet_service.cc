@@ -1,5 +1,7 @@
 #include "scheduler/rpc/fleet_service.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 
@@ -11,10 +13,14 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "scheduler/core/metering.h"
+#include "scheduler/rpc/backup_stream.h"
+#include "scheduler/rpc/follow.h"
 #include "scheduler/rpc/translate_view.h"
 #include "scheduler/rpc/unary.h"
 
 namespace spillway::rpc {
+
+FleetService::FleetService(Backend backend) : backend_(std::move(backend)) { unlink(BackupStream::CopyOf(backend_.database).c_str()); }
 
 grpc::ServerUnaryReactor* FleetService::ListNodes(grpc::CallbackServerContext* context, const v1::ListNodesRequest* request, v1::ListNodesResponse* response) {
   if (auto* refused = RefuseStranger(context, backend_)) return refused;
@@ -147,6 +153,19 @@ grpc::ServerUnaryReactor* FleetService::GetServerInfo(grpc::CallbackServerContex
       response->set_ready_nodes(ready);
     });
   });
+}
+
+grpc::ServerWriteReactor<v1::BackupChunk>* FleetService::Backup(grpc::CallbackServerContext* context, const v1::BackupRequest*) {
+  if (absl::Status status = Authenticate(*context, *backend_.user_guard); !status.ok()) return new RefusedStream<v1::BackupChunk>(ToGrpc(status));
+  if (backing_up_->exchange(true)) {
+    return new RefusedStream<v1::BackupChunk>(ToGrpc(absl::FailedPreconditionError("another backup is under way; try again when it is done")));
+  }
+  // Given back with the stream, however that ends.
+  const std::shared_ptr<void> turn(nullptr, [busy = backing_up_](void*) { *busy = false; });
+  auto backup = std::make_shared<BackupStream>(backend_.database, [context] { return !context->IsCancelled(); });
+  auto* stream = new FollowReactor<v1::BackupChunk>(backend_.pool, [backup, turn](std::deque<v1::BackupChunk>* out) { return backup->Read(out); });
+  stream->Begin();
+  return stream;
 }
 
 }  // namespace spillway::rpc

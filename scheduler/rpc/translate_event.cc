@@ -177,6 +177,11 @@ struct Teller {
     view->set_message(absl::StrCat("cancel of tasks ", tasks, " requested", e.stop.reason.empty() ? "" : absl::StrCat(": ", e.stop.reason)));
     return true;
   }
+  bool operator()(const core::Restored& e) const {
+    view->set_message(absl::StrCat("restored from a backup as incarnation ", e.incarnation, ": new jobs from ", e.next_job, " on; nothing older starts before ",
+                                   FormatUtcMs(e.adopt_until_ms)));
+    return true;
+  }
   template <typename Other>
   bool operator()(const Other&) const {
     static_assert(std::is_same_v<Other, core::Configured> || std::is_same_v<Other, core::RequestRecorded> || std::is_same_v<Other, core::RequestsForgotten> ||

@@ -49,6 +49,8 @@ constexpr Migration kMigrations[] = {
     {"arrays and deadlines in rows and events", ""},
     // A program from before would take a member that has stopped for one that lives, and start a gang before all of it has accepted.
     {"members of gangs in rows and events", ""},
+    // Nothing in the tables either. It would begin again what may still run, and give ids a second time.
+    {"restores from a backup", ""},
 };
 
 }  // namespace

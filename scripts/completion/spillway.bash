@@ -36,6 +36,7 @@ _spillway() {
     secrets) words="--file --env -o --output --server --yes --help" fixed="set list rm" ;;
     cost) words="--from --to -o --output --server --yes --help" fixed="report" ;;
     report) words="--step --total --metric --server --yes --help" fixed="progress completed" ;;
+    backup) words="-o --output --server --yes --help" ;;
     completion) words="--server --yes --help" fixed="bash zsh jobs nodes" ;;
     version) words="--scheduler -o --output --server --yes --help" ;;
   esac

@@ -35,6 +35,7 @@ class FakeApi final : public Api {
   v1::ListSecretsResponse secrets;
   v1::ServerInfo info;
   std::vector<v1::Event> events;
+  std::vector<v1::BackupChunk> backup;
   std::map<int64_t, std::string> logs;  // by attempt number
   ManualClock* clock = nullptr;         // moved by a Watch that nothing ends
 
@@ -120,6 +121,13 @@ class FakeApi final : public Api {
   absl::StatusOr<v1::NodeActionResponse> Cordon(const v1::CordonRequest& request) override { return Answer("Cordon", request, v1::NodeActionResponse()); }
   absl::StatusOr<v1::NodeActionResponse> Drain(const v1::DrainRequest& request) override { return Answer("Drain", request, v1::NodeActionResponse()); }
   absl::StatusOr<v1::ServerInfo> GetServerInfo() override { return Answer("GetServerInfo", v1::GetServerInfoRequest(), info); }
+  absl::Status Backup(const OnBackup& on_chunk) override {
+    if (auto status = Note("Backup", v1::BackupRequest()); !status.ok()) return status;
+    for (const v1::BackupChunk& chunk : backup) {
+      if (auto status = on_chunk(chunk); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
   absl::StatusOr<v1::ListChargesResponse> ListCharges(const v1::ListChargesRequest& request) override {
     return Answer("ListCharges", request, v1::ListChargesResponse());
   }

@@ -1,5 +1,6 @@
 // What operators see of nodes, offers, reservations and money.
 #include "base/files.h"
+#include "base/sha256.h"
 #include "base/status_matchers.h"
 #include "tests/client/fake_api.h"
 #include "tests/support/temporary_folder.h"
@@ -217,6 +218,48 @@ TEST(Drain, GraceZeroIsNotTheJobsOwn) {
   EXPECT_EQ(cli.Run({"drain", "n1", "--grace", "0"}), 2);
   EXPECT_THAT(cli.err, HasSubstr("--grace 0: without grace there is no checkpoint"));
   EXPECT_THAT(cli.api.calls, ::testing::IsEmpty());
+}
+
+void PutBackup(FakeApi* api, const std::string& bytes) {
+  api->backup.assign(3, v1::BackupChunk());
+  v1::BackupInfo* info = api->backup[0].mutable_info();
+  info->set_cluster_uuid("0f1e2d3c-0000");
+  info->set_event_seq(7);
+  info->set_utc_ms(kNowMs);
+  info->set_bytes(static_cast<int64_t>(bytes.size()));
+  api->backup[1].set_data(bytes.substr(0, 3));
+  api->backup[2].set_data(bytes.substr(3));
+  const Sha256Digest digest = Sha256Of(bytes);
+  api->backup[2].set_sha256(std::string(digest.begin(), digest.end()));
+}
+
+TEST(Backup, IsWrittenWholeIntoAFileOrAFolderAndReplacesNothing) {
+  TemporaryFolder folder;
+  Cli cli;
+  PutBackup(&cli.api, "a database");
+  const std::string file = folder.File("b");
+  EXPECT_EQ(cli.Run({"backup", file}), 0) << cli.err;
+  EXPECT_EQ(cli.out, file + ": 10B, cluster 0f1e2d3c-0000 as of turn 7, 2025-06-15T15:06:40Z\n");
+  EXPECT_EQ(*ReadFile(file), "a database");
+  EXPECT_EQ(cli.Run({"backup", file}), 2);
+  EXPECT_THAT(cli.err, HasSubstr("replaces nothing"));
+  ASSERT_OK(MakeDirectories(folder.File("d")));
+  EXPECT_EQ(cli.Run({"backup", folder.File("d"), "-o", "json"}), 0) << cli.err;
+  EXPECT_EQ(*ReadFile(folder.File("d/spillway-0f1e2d3c-20250615T150640Z.backup")), "a database");
+  EXPECT_THAT(cli.out, HasSubstr("\"event_seq\": \"7\""));
+}
+
+TEST(Backup, OneThatIsCutShortOrAlteredIsNotKept) {
+  TemporaryFolder folder;
+  for (int what = 0; what < 3; ++what) {
+    Cli cli;
+    PutBackup(&cli.api, "a database");
+    if (what == 0) cli.api.backup.pop_back();
+    if (what == 1) cli.api.backup[1].set_data("b d");
+    if (what == 2) cli.api.backup.erase(cli.api.backup.begin());
+    EXPECT_EQ(cli.Run({"backup", folder.File("b")}), 4) << what << ": " << cli.err;
+    EXPECT_THAT(*ListDirectory(folder.File("")), ElementsAre()) << what;
+  }
 }
 
 }  // namespace

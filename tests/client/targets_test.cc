@@ -133,6 +133,7 @@ TEST(Targets, ListsPageAfterPage) {
     absl::StatusOr<v1::NodeActionResponse> Cordon(const v1::CordonRequest&) override { return absl::UnimplementedError(""); }
     absl::StatusOr<v1::NodeActionResponse> Drain(const v1::DrainRequest&) override { return absl::UnimplementedError(""); }
     absl::StatusOr<v1::ServerInfo> GetServerInfo() override { return absl::UnimplementedError(""); }
+    absl::Status Backup(const OnBackup&) override { return absl::UnimplementedError(""); }
     absl::StatusOr<v1::ListChargesResponse> ListCharges(const v1::ListChargesRequest&) override { return absl::UnimplementedError(""); }
     absl::StatusOr<v1::CostReportResponse> CostReport(const v1::CostReportRequest&) override { return absl::UnimplementedError(""); }
     absl::StatusOr<v1::SetSecretResponse> SetSecret(const v1::SetSecretRequest&) override { return absl::UnimplementedError(""); }

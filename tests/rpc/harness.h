@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/files.h"
+#include "base/sha256.h"
 #include "base/status_matchers.h"
 #include "scheduler/rpc/billing_service.h"
 #include "scheduler/rpc/fleet_service.h"
@@ -91,8 +92,8 @@ class Daemon : public engine::EffectSink {
     sessions->Attach(engine.get());
     EXPECT_OK(engine->Start());
     pool_ = std::make_unique<ReadPool>(2);
-    const Backend backend{engine.get(), reader.get(),    pool_.get(), specs_.get(), secrets.get(), &clock, &user_guard_, JoinPath(folder, "logs"),
-                          "0.0.test",   clock.NowUtcMs()};
+    const Backend backend{engine.get(), reader.get(), pool_.get(),     specs_.get(), secrets.get(), &clock, &user_guard_, JoinPath(folder, "logs"),
+                          database,     "0.0.test",   clock.NowUtcMs()};
     job_service_ = std::make_unique<JobService>(backend);
     fleet_service_ = std::make_unique<FleetService>(backend);
     billing_service_ = std::make_unique<BillingService>(backend);

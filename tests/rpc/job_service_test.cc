@@ -555,5 +555,33 @@ TEST_F(JobServiceTest, WithAFullDiskNothingIsAcceptedNothingIsLostAndTheServerSt
   stuck.join();
 }
 
+absl::Status TakeBackup(const Daemon& daemon, const std::string& token, std::string* bytes, v1::BackupInfo* info, std::string* sha256) {
+  Call call(token);
+  const auto stream = daemon.fleet->Backup(call, v1::BackupRequest());
+  for (v1::BackupChunk chunk; stream->Read(&chunk);) {
+    if (chunk.has_info()) *info = chunk.info();
+    bytes->append(chunk.data());
+    *sha256 = chunk.sha256();
+  }
+  return StatusOf(stream->Finish());
+}
+
+TEST_F(JobServiceTest, ABackupIsWholeAndLeavesNothingBehind) {
+  Submit(daemon, {MakeSpec("a"), MakeSpec("b")});
+  std::string bytes, sha256;
+  v1::BackupInfo info;
+  EXPECT_THAT(TakeBackup(daemon, "wrong", &bytes, &info, &sha256), StatusIs(absl::StatusCode::kUnauthenticated, ::testing::_));
+  for (int i = 0; i < 2; ++i) {
+    bytes.clear();
+    ASSERT_OK(TakeBackup(daemon, kUserToken, &bytes, &info, &sha256));
+    EXPECT_EQ(static_cast<int64_t>(bytes.size()), info.bytes());
+    const Sha256Digest digest = Sha256Of(bytes);
+    EXPECT_EQ(sha256, std::string(digest.begin(), digest.end()));
+    EXPECT_EQ(info.cluster_uuid(), kCluster);
+    EXPECT_EQ(bytes.substr(0, 15), "SQLite format 3");
+  }
+  EXPECT_FALSE(PathExists(folder.File("spillway.db.backup")));
+}
+
 }  // namespace
 }  // namespace spillway::rpc

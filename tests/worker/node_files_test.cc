@@ -163,7 +163,7 @@ TEST_F(Files, AHomeIsFreeAgainWhenItsWorkerEnds) {
 TEST_F(Files, TheIdentityIsKept) {
   ASSERT_OK_AND_ASSIGN(const NodeHome home, NodeHome::Open(Path("home")));
   EXPECT_EQ(*home.LoadIdentity(), NodeIdentity{});
-  const NodeIdentity identity{"c1", 7, "file:/store"};
+  const NodeIdentity identity{"c1", 7, "file:/store", 3};
   ASSERT_OK(home.SaveIdentity(identity));
   EXPECT_EQ(*home.LoadIdentity(), identity);
   ASSERT_OK(WriteFileAtomically(Path("home/node.json"), "{\"cluster_uuid\":7}"));

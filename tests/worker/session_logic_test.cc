@@ -182,6 +182,25 @@ TEST(SessionLogic, AWelcomeOfAnotherClusterIsRefused) {
   EXPECT_THAT(All<SaveNode>(out), IsEmpty());
 }
 
+TEST(SessionLogic, AnEarlierIncarnationThanOneThatWasServedIsRefused) {
+  SessionConfig config = Rig::Config();
+  config.incarnation = 2;
+  Rig rig({}, config);
+  rig.Do(rig.Empty());
+  rig.Reconnect();
+  Welcome earlier = Rig::WelcomeOf();
+  earlier.incarnation = 1;
+  std::vector<Output> out = rig.Greet(earlier);
+  EXPECT_THAT(All<Disconnect>(out), SizeIs(1));
+  EXPECT_THAT(All<RenewLease>(out), IsEmpty());
+  rig.Reconnect();
+  Welcome later = Rig::WelcomeOf();
+  later.incarnation = 3;
+  out = rig.Greet(later);
+  ASSERT_THAT(All<SaveNode>(out), SizeIs(1));
+  EXPECT_EQ(All<SaveNode>(out)[0].incarnation, 3);
+}
+
 TEST(SessionLogic, ReportsAreSavedBeforeTheyAreSentAndSentAgainUntilAcked) {
   Rig rig;
   rig.Join();

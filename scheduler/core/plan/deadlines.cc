@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "scheduler/core/fit/fit.h"
 #include "scheduler/core/policy/offers.h"
+#include "scheduler/core/policy/restored.h"
 #include "scheduler/core/policy/silence.h"
 
 namespace spillway::core {
@@ -118,7 +119,7 @@ void ForEachUrgent(Plan* plan, const std::function<bool(const QueuedTask&)>& ser
 void KeepDeadlines(Plan* plan) {
   for (const auto& [deadline_ms, id] : plan->state.index.deadlines) {
     const LiveJob& live = plan->state.jobs.at(id);
-    if (live.job.counts.active == 0) continue;
+    if (live.job.counts.active == 0 || WaitsForLostLife(plan->state, live.job, plan->now_ms)) continue;
     for (const auto& [index, task] : live.tasks) MoveIfDue(plan, live.job, task);
   }
 }

@@ -7,12 +7,14 @@
 #include "base/units.h"
 #include "scheduler/core/admit_internal.h"
 #include "scheduler/core/plan/plan.h"
+#include "scheduler/core/policy/restored.h"
 #include "scheduler/core/policy/silence.h"
 
 namespace spillway::core {
 namespace {
 
 void Release(Plan* plan, const Node& node, std::string reason) {
+  if (Adopting(plan->state, plan->now_ms)) return;
   plan->commands.push_back(ReleaseNode{node.id, std::move(reason)});
   plan->leaving.insert(node.id);
 }

@@ -14,6 +14,7 @@
 #include "scheduler/core/admit_internal.h"
 #include "scheduler/core/fit/fit.h"
 #include "scheduler/core/plan/plan.h"
+#include "scheduler/core/policy/restored.h"
 
 namespace spillway::core {
 namespace {
@@ -67,6 +68,7 @@ void HoldGangs(Plan* plan) {
     if (job == nullptr || Misfits(ShapeOf(plan->state, *job), node) != 0) continue;
     const bool held = IsHeld(*plan, node);
     if (held) Keep(plan, node, *job, node.for_task);
+    if (WaitsForLostLife(plan->state, *job, plan->now_ms)) continue;  // its own nodes are kept, no others beside them
     if (held || Comes(*plan, node)) gangs[job->priority].insert(node.for_task);
   }
   for (const auto& [priority, equals] : gangs) {

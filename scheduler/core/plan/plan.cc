@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "scheduler/core/policy/restored.h"
 #include "scheduler/core/policy/silence.h"
 
 namespace spillway::core {
@@ -13,6 +14,7 @@ void CountStart(Plan* plan, const Job& job, TaskId task) {
 }
 
 bool IsLimited(const Plan& plan, const Job& job, TaskId task) {
+  if (WaitsForLostLife(plan.state, job, plan.now_ms)) return true;
   if (job.parallel == 0) return false;
   const auto starting = plan.starting.find(job.id);
   if (starting == plan.starting.end()) return AtLimit(job);

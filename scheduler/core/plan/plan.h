@@ -51,7 +51,7 @@ Plan MakePlan(const State& state, const Soft& soft, const Policy& policy, int64_
 Plan BeginPlan(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms);
 // The task counts against its job's limit from here on.
 void CountStart(Plan* plan, const Job& job, TaskId task);
-// The job has as many tasks ACTIVE or starting as it may have at once, and this one is none of them.
+// The job has as many tasks ACTIVE or starting as it may have at once, and this one is none of them; or none of it may begin yet after a restore.
 bool IsLimited(const Plan& plan, const Job& job, TaskId task);
 
 // The steps, in the order in which Decide runs them.

@@ -4,6 +4,7 @@
 #include "base/limits.h"
 #include "pricing/billing.h"
 #include "scheduler/core/plan/plan.h"
+#include "scheduler/core/policy/restored.h"
 
 namespace spillway::core {
 namespace {
@@ -25,6 +26,7 @@ int64_t KeepIdleUntilMs(const State& state, const Node& node) {
 }
 
 void ReleaseIdle(Plan* plan) {
+  if (Adopting(plan->state, plan->now_ms)) return;
   for (const auto& [id, node] : plan->state.nodes) {
     if (node.state != NodeState::kReady || !node.owned || node.idle_since_ms == 0) continue;
     if (plan->wanted.contains(id) || plan->leaving.contains(id) || plan->now_ms < KeepIdleUntilMs(plan->state, node)) continue;

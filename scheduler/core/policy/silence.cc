@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "scheduler/core/policy/restored.h"
+
 namespace spillway::core {
 
 int64_t HeardMs(const Node& node, const Soft& soft) {
@@ -35,6 +37,7 @@ bool Reachable(const Node& node, const Soft& soft, const Policy& policy, int64_t
 int64_t HoldMs(const Policy& policy) { return policy.lease_ms + policy.lease_grace_ms; }
 
 bool HoldsForPartition(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms) {
+  if (Adopting(state, now_ms)) return true;
   int64_t speakers = 0, silent = 0;
   for (const auto& [id, node] : state.nodes) {
     if (!ShouldSpeak(node)) continue;

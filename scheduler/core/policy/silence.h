@@ -17,7 +17,7 @@ bool CanTestify(const State& state, const Node& node);
 bool Reachable(const Node& node, const Soft& soft, const Policy& policy, int64_t now_ms);
 
 // Too many nodes fell silent at once: we are the partition until proven otherwise, and nothing is ended for silence that has not lasted HoldMs.
-// Nodes silent for longer than that do not count: they are acted on either way.
+// Nodes silent for longer than that do not count: they are acted on either way. After a restore it holds as long as nothing is let go.
 bool HoldsForPartition(const State& state, const Soft& soft, const Policy& policy, int64_t now_ms);
 int64_t HoldMs(const Policy& policy);
 
