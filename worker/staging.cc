@@ -101,7 +101,7 @@ absl::StatusOr<StartPlan> PlanStart(const Offer& offer, const std::string& key, 
   }
   for (const std::string& name : spec.secrets()) {
     if (!offer.secrets.contains(name)) {
-      return absl::InvalidArgumentError(
+      return absl::UnauthenticatedError(
           absl::StrCat("secrets: ", Printable(name, 80), " was removed; `spillway secrets set ", Printable(name, 80), "` makes it again"));
     }
   }

@@ -38,7 +38,8 @@ struct StartPlan {
   int64_t disk_bytes = 0;                      // what the attempt's own folder may hold (resources.disk); 0: no bound
 };
 
-// What a plan cannot be made for is the job's fault (INVALID_ARGUMENT), or the node's or scheduler's (any other code).
+// What a plan cannot be made for is the job's fault (INVALID_ARGUMENT; UNAUTHENTICATED: a secret that it names is gone), or the node's or scheduler's (any
+// other code).
 absl::StatusOr<StartPlan> PlanStart(const Offer& offer, const std::string& key, const std::string& spec_bytes, const StagingContext& context);
 // `mount_disk`: a bound on the attempt's folder is a file system of its own (disk_quota.h).
 absl::Status ApplyPlan(const StartPlan& plan, bool mount_disk);

@@ -34,7 +34,8 @@ absl::StatusOr<std::string> LoadOrCreateToken(const std::string& path, absl::str
   ASSIGN_OR_RETURN(const std::string content, ReadFile(path, kTokenFileBytesMax));
   const std::string token(absl::StripAsciiWhitespace(content));
   if (token.size() < kTokenBytesMin) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": a ", what, " has at least ", kTokenBytesMin, " characters; delete the file to have a new one made"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": a ", what, " has at least ", kTokenBytesMin, " characters; delete the file to have a new one made"));
   }
   return token;
 }

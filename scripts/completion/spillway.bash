@@ -10,7 +10,7 @@ _spillway() {
     esac
   done
   case $verb in
-    '') words="up down submit run queue ps describe explain logs events wait cancel preempt pause resume update checkpoints nodes offers reservations cordon uncordon drain secrets cost report completion version --server --yes --help --version" ;;
+    '') words="up down submit run queue ps describe explain logs events wait cancel preempt pause resume update checkpoints nodes offers reservations cordon uncordon drain secrets cost report backup completion version --server --yes --help --version" ;;
     up) words="--foreground --no-worker --reserved-nodes --resources --port --server --yes --help" ;;
     down) words="--keep-jobs --server --yes --help" ;;
     submit) words="--wait --hold --array --parallel --deadline --expect --request-id --set -o --output --server --yes --help" kind=files ;;
