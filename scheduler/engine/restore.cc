@@ -1,6 +1,5 @@
 #include "scheduler/engine/restore.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,29 +46,6 @@ absl::StatusOr<int64_t> IncarnationKept(const std::string& path) {
   return kept;
 }
 
-absl::Status CopyFile(const std::string& from, const std::string& to) {
-  const int in = open(from.c_str(), O_RDONLY | O_CLOEXEC);
-  if (in < 0) return ErrnoStatus(errno, from);
-  const absl::Cleanup shut_in = [in] { close(in); };
-  const int out = open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (out < 0) return ErrnoStatus(errno, to);
-  const absl::Cleanup shut_out = [out] { close(out); };
-  std::string buffer(1 << 20, '\0');
-  while (true) {
-    const ssize_t got = read(in, buffer.data(), buffer.size());
-    if (got == 0) break;
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return ErrnoStatus(errno, from);
-    for (ssize_t done = 0; done < got;) {
-      const ssize_t put = write(out, buffer.data() + done, static_cast<size_t>(got - done));
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) return ErrnoStatus(errno, to);
-      done += put;
-    }
-  }
-  return fsync(out) == 0 ? absl::OkStatus() : ErrnoStatus(errno, to);
-}
-
 absl::Status Begin(store::SqliteStore* store, const core::Policy& policy, const core::Restore& command, int64_t now_ms, RestoreDone* done) {
   ASSIGN_OR_RETURN(store::Loaded loaded, store->Load());
   core::State& state = loaded.state;
@@ -93,8 +69,14 @@ absl::StatusOr<RestoreDone> Restore(const RestoreOptions& options) {
       return absl::FailedPreconditionError(absl::StrCat(database, beside, " is there: a restore replaces nothing; move it away first, and keep it"));
     }
   }
+  const std::string draft = database + ".restoring";
+  const auto forget_draft = [&] {
+    for (const char* beside : {"", "-wal", "-shm", ".lock", ".ballast"}) unlink((draft + beside).c_str());
+  };
+  forget_draft();
+  const absl::Cleanup forget = forget_draft;
   RestoreDone done;
-  ASSIGN_OR_RETURN(done.backup, store::ReadBackup(options.backup));
+  ASSIGN_OR_RETURN(done.backup, store::TakeOut(options.backup, draft));
   const std::string incarnation_file = IncarnationFile(options.store_path, done.backup.cluster_uuid);
   ASSIGN_OR_RETURN(const int64_t kept, IncarnationKept(incarnation_file));
   core::Restore command;
@@ -103,14 +85,6 @@ absl::StatusOr<RestoreDone> Restore(const RestoreOptions& options) {
     ASSIGN_OR_RETURN(const JobId highest, HighestJobIn(folder));
     command.seen_job = std::max(command.seen_job, highest);
   }
-
-  const std::string draft = database + ".restoring";
-  const auto forget_draft = [&] {
-    for (const char* beside : {"", "-wal", "-shm", ".lock", ".ballast"}) unlink((draft + beside).c_str());
-  };
-  forget_draft();
-  const absl::Cleanup forget = forget_draft;
-  RETURN_IF_ERROR(CopyFile(options.backup, draft));
   {
     ASSIGN_OR_RETURN(const std::unique_ptr<store::SqliteStore> store, store::SqliteStore::Open({.path = draft, .ballast_bytes = 0}));
     RETURN_IF_ERROR(Verify(store.get()).status());

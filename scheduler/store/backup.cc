@@ -6,11 +6,14 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/files.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "scheduler/core/model.h"
@@ -63,16 +66,84 @@ absl::StatusOr<BackupInfo> InfoOf(Database* db) {
   return info;
 }
 
-absl::Status Fsync(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, path);
-  const absl::Cleanup shut = [fd] { close(fd); };
-  return fsync(fd) == 0 ? absl::OkStatus() : ErrnoStatus(errno, path);
-}
-
 absl::StatusOr<int64_t> SizeOf(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, path);
+  return static_cast<int64_t>(info.st_size);
+}
+
+// What stands behind the database's pages: the digest of all of them. SQLite looks at no more than its header counts.
+constexpr absl::string_view kSeal = "SPWBACK1";
+constexpr size_t kSealBytes = kSeal.size() + sizeof(Sha256Digest);
+
+// `bytes` of what `fd` reads, each piece to `take`.
+absl::Status ReadEach(int fd, const std::string& path, int64_t bytes, const std::function<absl::Status(absl::string_view)>& take) {
+  std::string buffer(1 << 20, '\0');
+  while (bytes > 0) {
+    const ssize_t got = read(fd, buffer.data(), static_cast<size_t>(std::min<int64_t>(bytes, static_cast<int64_t>(buffer.size()))));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoStatus(errno, path);
+    if (got == 0) return absl::DataLossError(absl::StrCat(path, " became shorter"));
+    RETURN_IF_ERROR(take(absl::string_view(buffer.data(), static_cast<size_t>(got))));
+    bytes -= got;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteAll(int fd, const std::string& path, absl::string_view data) {
+  while (!data.empty()) {
+    const ssize_t put = write(fd, data.data(), data.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return ErrnoStatus(errno, path);
+    data.remove_prefix(static_cast<size_t>(put));
+  }
+  return absl::OkStatus();
+}
+
+absl::string_view ViewOf(const Sha256Digest& digest) { return {reinterpret_cast<const char*>(digest.data()), digest.size()}; }
+
+absl::Status Seal(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, path);
+  const absl::Cleanup shut = [fd] { close(fd); };
+  ASSIGN_OR_RETURN(const int64_t bytes, SizeOf(path));
+  Sha256 hash;
+  RETURN_IF_ERROR(ReadEach(fd, path, bytes, [&](absl::string_view piece) {
+    hash.Update(piece);
+    return absl::OkStatus();
+  }));
+  RETURN_IF_ERROR(WriteAll(fd, path, absl::StrCat(kSeal, ViewOf(hash.Finish()))));
+  return fsync(fd) == 0 ? absl::OkStatus() : ErrnoStatus(errno, path);
+}
+
+// The database in it, when it is what was sealed; else there is no `to`. The bytes of the whole backup.
+absl::StatusOr<int64_t> CopySealed(const std::string& backup, const std::string& to) {
+  const int in = open(backup.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // a pipe is not waited for
+  if (in < 0) return ErrnoStatus(errno, backup);
+  const absl::Cleanup shut_in = [in] { close(in); };
+  struct stat info;
+  if (fstat(in, &info) != 0) return ErrnoStatus(errno, backup);
+  const absl::Status none = absl::DataLossError(absl::StrCat(backup, " is no backup of a scheduler, or it was cut short"));
+  if (!S_ISREG(info.st_mode) || static_cast<size_t>(info.st_size) <= kSealBytes) return none;
+  const int64_t pages = static_cast<int64_t>(info.st_size) - static_cast<int64_t>(kSealBytes);
+  const int out = open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (out < 0) return ErrnoStatus(errno, to);
+  const absl::Cleanup shut_out = [out] { close(out); };
+  absl::Cleanup forget = [&] { unlink(to.c_str()); };
+  Sha256 hash;
+  RETURN_IF_ERROR(ReadEach(in, backup, pages, [&](absl::string_view piece) {
+    hash.Update(piece);
+    return WriteAll(out, to, piece);
+  }));
+  std::string seal;
+  RETURN_IF_ERROR(ReadEach(in, backup, static_cast<int64_t>(kSealBytes), [&](absl::string_view piece) {
+    absl::StrAppend(&seal, piece);
+    return absl::OkStatus();
+  }));
+  if (!absl::StartsWith(seal, kSeal)) return none;
+  if (seal.substr(kSeal.size()) != ViewOf(hash.Finish())) return absl::DataLossError(absl::StrCat(backup, " is damaged: it is not what was written"));
+  if (fsync(out) != 0) return ErrnoStatus(errno, to);
+  std::move(forget).Cancel();
   return static_cast<int64_t>(info.st_size);
 }
 
@@ -101,25 +172,26 @@ absl::StatusOr<BackupInfo> BackUp(const std::string& database, const std::string
     RETURN_IF_ERROR(copy.QueryText("PRAGMA journal_mode = DELETE").status());
   }
   from.Rollback();
-  RETURN_IF_ERROR(Fsync(to));
+  RETURN_IF_ERROR(Seal(to));
   ASSIGN_OR_RETURN(info.bytes, SizeOf(to));
   std::move(forget).Cancel();
   return info;
 }
 
-absl::StatusOr<BackupInfo> ReadBackup(const std::string& path) {
-  if (!PathExists(path)) return absl::NotFoundError(absl::StrCat(path, " is not there"));
-  ASSIGN_OR_RETURN(Database db, Database::Open(path, "", true));
+absl::StatusOr<BackupInfo> TakeOut(const std::string& backup, const std::string& to) {
+  ASSIGN_OR_RETURN(const int64_t bytes, CopySealed(backup, to));
+  absl::Cleanup forget = [&] { unlink(to.c_str()); };
+  ASSIGN_OR_RETURN(Database db, Database::Open(to, "", true));
   ASSIGN_OR_RETURN(const int64_t version, StoredSchemaVersion(&db));
-  if (version == 0) return absl::DataLossError(absl::StrCat(path, " is no backup of a scheduler"));
   if (version > SchemaVersion()) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path, " has schema version ", version, ", this program knows up to ", SchemaVersion(), ": a newer one wrote it"));
+        absl::StrCat(backup, " has schema version ", version, ", this program knows up to ", SchemaVersion(), ": a newer one wrote it"));
   }
   ASSIGN_OR_RETURN(const std::string whole, db.QueryText("PRAGMA quick_check(1)"));
-  if (whole != "ok") return absl::DataLossError(absl::StrCat(path, " is damaged: ", whole));
+  if (whole != "ok") return absl::DataLossError(absl::StrCat(backup, " was made of a damaged database: ", whole));
   ASSIGN_OR_RETURN(BackupInfo info, InfoOf(&db));
-  ASSIGN_OR_RETURN(info.bytes, SizeOf(path));
+  info.bytes = bytes;
+  std::move(forget).Cancel();
   return info;
 }
 

@@ -1,5 +1,5 @@
 // A copy of the database as it stands at one committed turn, made beside a scheduler that goes on writing: one read transaction of a connection of its own.
-// The copy is one file without a log. Owns nothing of the original; blocks while it copies, so never on the engine's thread.
+// The copy is one file without a log, and behind its pages "SPWBACK1" and their SHA-256. Owns nothing of the original; blocks while it copies, so never on the engine's thread.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ struct BackupInfo {
 // as much again. CANCELLED as soon as `go_on` says no.
 absl::StatusOr<BackupInfo> BackUp(const std::string& database, const std::string& to, const std::function<bool()>& go_on);
 
-// What a backup says of itself. DATA_LOSS when it is no whole database of ours; FAILED_PRECONDITION when a newer version wrote it.
-absl::StatusOr<BackupInfo> ReadBackup(const std::string& path);
+// Writes the database that is in a backup to `to` (mode 0600, durable; what was there is replaced), and tells what it is. With nothing left there: DATA_LOSS
+// when a bit of the backup is not as it was written, FAILED_PRECONDITION when a newer version wrote it.
+absl::StatusOr<BackupInfo> TakeOut(const std::string& backup, const std::string& to);
 
 }  // namespace spillway::store

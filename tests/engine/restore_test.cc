@@ -73,7 +73,7 @@ TEST_F(RestoreTest, TheSameBackupAgainIsAnotherLife) {
 TEST_F(RestoreTest, ReplacesNothingAndTakesNothingDamaged) {
   EXPECT_THAT(Restore(Options("db")), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("replaces nothing")));
   ASSERT_OK_AND_ASSIGN(std::string bytes, ReadFile(folder_.File("backup")));
-  // A byte of an event: SQLite does not notice, the chain of the record does.
+  // A byte of an event, which SQLite does not notice.
   const size_t at = bytes.rfind("rrrrr");
   ASSERT_NE(at, std::string::npos);
   bytes[at] = 'x';

@@ -50,9 +50,10 @@ TEST_F(BackupTest, IsTheStateOfOneTurnThoughTheWriterGoesOn) {
   EXPECT_EQ(file.st_mode & 0777, 0600u);
   EXPECT_EQ(file.st_size, info.bytes);
   EXPECT_FALSE(PathExists(Made() + "-wal"));
-  ASSERT_OK_AND_ASSIGN(const BackupInfo read, ReadBackup(Made()));
+  ASSERT_OK_AND_ASSIGN(const BackupInfo read, TakeOut(Made(), folder_.File("out")));
   EXPECT_EQ(read.seq, begun_at);
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<SqliteStore> copy, SqliteStore::Open({.path = Made(), .ballast_bytes = 0}));
+  EXPECT_EQ(read.bytes, info.bytes);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<SqliteStore> copy, SqliteStore::Open({.path = folder_.File("out"), .ballast_bytes = 0}));
   ASSERT_OK_AND_ASSIGN(const Loaded loaded, copy->Load());
   EXPECT_EQ(loaded.last_seq, begun_at);
   EXPECT_EQ(EncodeState(loaded.state), state);
@@ -65,20 +66,38 @@ TEST_F(BackupTest, AGivenUpOneLeavesNothing) {
 }
 
 TEST_F(BackupTest, WhatIsNoneIsRefused) {
-  EXPECT_THAT(ReadBackup(Made()), StatusIs(absl::StatusCode::kNotFound, ::testing::_));
-  ASSERT_OK(WriteFileAtomically(Made(), "not a database, though long enough to be looked at as one"));
-  EXPECT_THAT(ReadBackup(Made()), StatusIs(absl::StatusCode::kDataLoss, ::testing::_));
-  ASSERT_OK(WriteFileAtomically(Made(), ""));
-  EXPECT_THAT(ReadBackup(Made()), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no backup")));
+  const auto take = [&] { return TakeOut(Made(), folder_.File("out")).status(); };
+  EXPECT_THAT(take(), StatusIs(absl::StatusCode::kNotFound, ::testing::_));
+  for (const std::string& text : {std::string(), std::string("not a database, though long enough to be looked at as one"), std::string(9'000, '\0')}) {
+    ASSERT_OK(WriteFileAtomically(Made(), text));
+    EXPECT_THAT(take(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no backup")));
+  }
+  ASSERT_OK(RemoveTree(Made()));
+  ASSERT_OK(MakeDirectories(Made()));
+  EXPECT_THAT(take(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no backup")));
+  ASSERT_OK(RemoveTree(Made()));
+  ASSERT_EQ(mkfifo(Made().c_str(), 0600), 0);
+  EXPECT_THAT(take(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no backup"))) << "and nobody waits for its writer";
+  EXPECT_FALSE(PathExists(folder_.File("out")));
 }
 
-TEST_F(BackupTest, ADamagedOneIsFound) {
+// The record of events vouches for what still lives alone: rows of what has ended, specs and the ledger have nothing but the seal.
+TEST_F(BackupTest, EveryFlippedBitAndEveryCutIsFound) {
   for (int i = 0; i < 200; ++i) ASSERT_OK(store_->Commit(turns_.Next()));
   ASSERT_OK(BackUp(folder_.File("db"), Made(), [] { return true; }).status());
-  ASSERT_OK_AND_ASSIGN(std::string bytes, ReadFile(Made()));
-  bytes.resize(bytes.size() / 2);
-  ASSERT_OK(WriteFileAtomically(Made(), bytes));
-  EXPECT_THAT(ReadBackup(Made()), StatusIs(absl::StatusCode::kDataLoss, ::testing::_));
+  ASSERT_OK_AND_ASSIGN(const std::string whole, ReadFile(Made()));
+  const auto refused = [&](const std::string& bytes, size_t at) {
+    ASSERT_OK(WriteFileAtomically(Made(), bytes));
+    EXPECT_THAT(TakeOut(Made(), folder_.File("out")), StatusIs(absl::StatusCode::kDataLoss, ::testing::_)) << at;
+    EXPECT_FALSE(PathExists(folder_.File("out"))) << at;
+  };
+  for (size_t at = 0; at<whole.size(); at += at + 60> whole.size() ? 1 : whole.size() / 60) {
+    std::string bytes = whole;
+    bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
+    refused(bytes, at);
+    refused(whole.substr(0, at), at);
+  }
+  refused(whole + "x", whole.size());
 }
 
 }  // namespace
