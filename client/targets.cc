@@ -187,7 +187,7 @@ absl::StatusOr<std::vector<JobTasks>> ResolveJobTasks(Api& api, const std::vecto
   return jobs;
 }
 
-absl::StatusOr<AttemptId> ResolveTask(Api& api, const std::string& text) {
+absl::StatusOr<AttemptId> ResolveAttempt(Api& api, const std::string& text) {
   ASSIGN_OR_RETURN(const Target target, ParseTarget(text));
   switch (target.kind) {
     case Target::Kind::kTask:
@@ -207,6 +207,12 @@ absl::StatusOr<AttemptId> ResolveTask(Api& api, const std::string& text) {
     case Target::Kind::kAll: break;
   }
   return absl::InvalidArgumentError(absl::StrCat("`", Printable(text, 60), "` means several jobs; one is meant here"));
+}
+
+absl::StatusOr<TaskId> ResolveTask(Api& api, const std::string& text) {
+  ASSIGN_OR_RETURN(const AttemptId attempt, ResolveAttempt(api, text));
+  if (attempt.number == 0) return attempt.task();
+  return absl::InvalidArgumentError(absl::StrCat("`", Printable(text, 60), "` is an attempt; a task is meant here: ", attempt.task().ToString()));
 }
 
 absl::StatusOr<v1::Task> GetTask(Api& api, TaskId id) {

@@ -48,7 +48,9 @@ struct JobTasks {
 absl::StatusOr<std::vector<JobTasks>> ResolveJobTasks(Api& api, const std::vector<std::string>& texts, bool ended_too);
 
 // Exactly one task: `5` means its first. The attempt's number is 0 unless written.
-absl::StatusOr<AttemptId> ResolveTask(Api& api, const std::string& text);
+absl::StatusOr<AttemptId> ResolveAttempt(Api& api, const std::string& text);
+// The same for what is of a task as a whole: `5.17@3` is refused, for another attempt may live by now.
+absl::StatusOr<TaskId> ResolveTask(Api& api, const std::string& text);
 
 // One task as it is now.
 absl::StatusOr<v1::Task> GetTask(Api& api, TaskId id);

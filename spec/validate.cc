@@ -151,7 +151,7 @@ void CheckResources(const v1::ResourceSpec& resources, Checks* checks) {
   checks->AtLeast("resources.cpu_milli", resources.cpu_milli(), 0);
   checks->AtLeast("resources.memory_bytes", resources.memory_bytes(), 0);
   checks->AtLeast("resources.disk_bytes", resources.disk_bytes(), 0);
-  checks->Within("resources.nodes", resources.nodes(), 0, limits::kGangMembersMax);
+  if (resources.nodes() != 0) checks->Within("resources.nodes", resources.nodes(), 1, limits::kGangMembersMax);
   if (!resources.has_gpu()) return;
   const v1::GpuSpec& gpu = resources.gpu();
   checks->Within("resources.gpu.count", gpu.count(), 0, 1024);

@@ -65,13 +65,12 @@ class Preempt final : public Verb {
       request.set_grace_ms(grace_ms);
     }
     ASSIGN_OR_FAIL(context, Api* const api, context.connect());
-    ASSIGN_OR_FAIL(context, const AttemptId task, ResolveTask(*api, job_));
+    ASSIGN_OR_FAIL(context, const TaskId task, ResolveTask(*api, job_));
     request.set_job_id(task.job);
     request.set_task_index(task.index);
     ASSIGN_OR_FAIL(context, const v1::JobActionResponse response, api->Preempt(request));
     if (context.json) return context.PrintJson(response);
-    *context.out << task.task().ToString() << ": " << (response.message().empty() ? "stopping; it will be queued again" : Printable(response.message(), 400))
-                 << '\n';
+    *context.out << task.ToString() << ": " << (response.message().empty() ? "stopping; it will be queued again" : Printable(response.message(), 400)) << '\n';
     return kExitOk;
   }
 

@@ -104,8 +104,8 @@ class Checkpoints final : public Verb {
 
   static absl::StatusOr<v1::ListCheckpointsResponse> Registered(Context& context, const std::string& job) {
     ASSIGN_OR_RETURN(Api* const api, context.connect());
-    ASSIGN_OR_RETURN(const AttemptId task, ResolveTask(*api, job));
-    return RegisteredOf(*api, task.task());
+    ASSIGN_OR_RETURN(const TaskId task, ResolveTask(*api, job));
+    return RegisteredOf(*api, task);
   }
 
   static void AddPaths(const Context& context, const v1::ListCheckpointsResponse& response, std::vector<std::string>* paths) {

@@ -218,7 +218,7 @@ class Describe final : public Verb {
       *context.out << DescribeNode(node, context);
       return kExitOk;
     }
-    ASSIGN_OR_FAIL(context, const AttemptId task, ResolveTask(*api, what_));
+    ASSIGN_OR_FAIL(context, const AttemptId task, ResolveAttempt(*api, what_));
     const auto target = ParseTarget(what_);
     const bool one_task = target.ok() && (target->kind == Target::Kind::kTask || target->kind == Target::Kind::kAttempt);
     v1::GetJobRequest request;

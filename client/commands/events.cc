@@ -27,7 +27,7 @@ class Events final : public Verb {
     v1::WatchRequest request;
     request.set_follow(follow_);
     if (!job_.empty()) {
-      ASSIGN_OR_FAIL(context, const AttemptId task, ResolveTask(*api, job_));
+      ASSIGN_OR_FAIL(context, const TaskId task, ResolveTask(*api, job_));
       request.set_job_id(task.job);
     }
     // All that is kept, except that following everything begins now.

@@ -20,14 +20,14 @@ class Explain final : public Verb {
   }
   int Run(Context& context) override {
     ASSIGN_OR_FAIL(context, Api* const api, context.connect());
-    ASSIGN_OR_FAIL(context, const AttemptId task, ResolveTask(*api, job_));
+    ASSIGN_OR_FAIL(context, const TaskId task, ResolveTask(*api, job_));
     v1::ExplainRequest request;
     request.set_job_id(task.job);
     request.set_task_index(task.index);
     ASSIGN_OR_FAIL(context, const v1::ExplainResponse response, api->Explain(request));
     if (context.json) return context.PrintJson(response);
     const std::string state(spillway::Name(static_cast<TaskState>(response.state())));
-    *context.out << task.task().ToString() << "  " << context.Painted(state, ColourOfState(state));
+    *context.out << task.ToString() << "  " << context.Painted(state, ColourOfState(state));
     // The summary is the first reason's sentence: once is enough.
     const bool said = response.reasons_size() > 0 && response.reasons(0).message() == response.summary();
     *context.out << (said || response.summary().empty() ? "" : absl::StrCat("  ", Printable(response.summary(), 400))) << '\n';

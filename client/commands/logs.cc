@@ -28,7 +28,7 @@ class Logs final : public Verb {
   }
   int Run(Context& context) override {
     ASSIGN_OR_FAIL(context, Api* const api, context.connect());
-    ASSIGN_OR_FAIL(context, AttemptId attempt, ResolveTask(*api, job_));
+    ASSIGN_OR_FAIL(context, AttemptId attempt, ResolveAttempt(*api, job_));
     const bool all = attempt_ == "all";
     if (!attempt_.empty() && !all) {
       int64_t number = 0;

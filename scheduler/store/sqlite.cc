@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace spillway::store {
 namespace {
@@ -75,8 +76,9 @@ void Database::Rollback() {
 absl::Status Database::Error(absl::string_view what, int code) const {
   const int system_errno = db_ != nullptr && (code & 0xff) == SQLITE_IOERR ? FileErrno(db_) : 0;
   const char* const system_words = system_errno == 0 ? nullptr : strerrordesc_np(system_errno);
-  const std::string message = absl::StrCat("database ", path_, ": ", std::string(what), ": ", db_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db_), " (",
-                                           code, system_words == nullptr ? "" : absl::StrCat(", ", system_words), ")");
+  const std::string message =
+      absl::StrCat("database ", path_, ": ", std::string(what), ": ", Printable(db_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db_), 400), " (", code,
+                   system_words == nullptr ? "" : absl::StrCat(", ", system_words), ")");
   // Only a write may be refused harmlessly: for want of room, or because the disk went read-only. So may the log's index, which is never read after a crash: the
   // turn that was being written is then written again in its place, or, after a restart, was whole. A failed sync has lost what it was to make durable,
   // whatever its errno.

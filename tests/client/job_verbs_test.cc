@@ -273,6 +273,12 @@ TEST(Explain, ShowsReasonsAndWhatWouldHelp) {
   EXPECT_EQ(cli.Run({"explain", "5.2"}), 0);
   EXPECT_EQ(cli.out, "5.2  QUEUED  no node fits\n  NO_NODE_FITS: needs 8 GPUs; the largest node has 4\n      would help: resources.gpu.count: 4\n");
   EXPECT_THAT(cli.api.calls, ElementsAre("Explain job_id: 5 task_index: 2"));
+  for (const std::vector<std::string>& line :
+       std::vector<std::vector<std::string>>{{"explain", "5.2@1"}, {"preempt", "5.2@1"}, {"events", "5.2@1"}, {"checkpoints", "list", "5.2@1"}}) {
+    EXPECT_EQ(cli.Run(line), 2);
+    EXPECT_THAT(cli.err, HasSubstr("`5.2@1` is an attempt; a task is meant here: 5.2")) << "another may run by now";
+  }
+  EXPECT_THAT(cli.api.calls, ::testing::SizeIs(1));
   cli.api.explain.set_summary("needs 8 GPUs; the largest node has 4");
   EXPECT_EQ(cli.Run({"explain", "5.2"}), 0);
   EXPECT_EQ(cli.out, "5.2  QUEUED\n  NO_NODE_FITS: needs 8 GPUs; the largest node has 4\n      would help: resources.gpu.count: 4\n") << "said once";

@@ -73,7 +73,7 @@ TEST_F(SubmitTest, EveryErrorOfEveryFileIsToldAndNothingIsSubmitted) {
   const std::string two = File("two.yaml", "command: [x]\n\nresources: {nodes: 300}\n");
   EXPECT_EQ(cli_.Run({"submit", good, one, two}), 2);
   EXPECT_EQ(cli_.err, "spillway: " + one + ":4: resources.gpu.cont: unknown key, did you mean `count`?\n" + "spillway: " + one +
-                          ":5: priority: expected a whole number, got `high`\n" + "spillway: " + two + ":3: resources.nodes: 300 is outside 0 to 256\n" +
+                          ":5: priority: expected a whole number, got `high`\n" + "spillway: " + two + ":3: resources.nodes: 300 is outside 1 to 256\n" +
                           kNothing);
   EXPECT_THAT(cli_.api.calls, IsEmpty());
   EXPECT_THAT(cli_.out, IsEmpty());

@@ -87,21 +87,21 @@ TEST(Targets, FindsTasks) {
   EXPECT_EQ(said({"5.1@2"}), "`5.1@2` is one attempt; a task is meant here: 5.1");
   FakeApi api;
   EXPECT_THAT(ResolveJobs(api, {"3.1-2"}, false), StatusIs(absl::StatusCode::kInvalidArgument, "`3.1-2` is some tasks; a job is meant here: 3"));
-  EXPECT_THAT(ResolveTask(api, "3.1-2"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("means several tasks")));
+  EXPECT_THAT(ResolveAttempt(api, "3.1-2"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("means several tasks")));
 }
 
 TEST(Targets, FindsOneTask) {
   FakeApi api;
-  EXPECT_THAT(ResolveTask(api, "last"), StatusIs(absl::StatusCode::kNotFound, "there is no job yet, so there is no last one"));
+  EXPECT_THAT(ResolveAttempt(api, "last"), StatusIs(absl::StatusCode::kNotFound, "there is no job yet, so there is no last one"));
   api.jobs[8] = MakeJob(8, "b", "QUEUED");
-  ASSERT_OK_AND_ASSIGN(AttemptId task, ResolveTask(api, "last"));
+  ASSERT_OK_AND_ASSIGN(AttemptId task, ResolveAttempt(api, "last"));
   EXPECT_EQ(task, (AttemptId{8, 0, 0}));
-  ASSERT_OK_AND_ASSIGN(task, ResolveTask(api, "b"));
+  ASSERT_OK_AND_ASSIGN(task, ResolveAttempt(api, "b"));
   EXPECT_EQ(task, (AttemptId{8, 0, 0}));
-  ASSERT_OK_AND_ASSIGN(task, ResolveTask(api, "5.1@2"));
+  ASSERT_OK_AND_ASSIGN(task, ResolveAttempt(api, "5.1@2"));
   EXPECT_EQ(task, (AttemptId{5, 1, 2}));
-  EXPECT_THAT(ResolveTask(api, "1-3"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("means several jobs")));
-  EXPECT_THAT(ResolveTask(api, "all"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("means several jobs")));
+  EXPECT_THAT(ResolveAttempt(api, "1-3"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("means several jobs")));
+  EXPECT_THAT(ResolveAttempt(api, "all"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("means several jobs")));
 }
 
 TEST(Targets, ListsPageAfterPage) {

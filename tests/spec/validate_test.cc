@@ -139,7 +139,7 @@ TEST(Validate, Resources) {
   EXPECT_THAT(After([](auto& s) { s.mutable_resources()->set_cpu_milli(-1); }), ElementsAre("resources.cpu_milli: -1 is negative"));
   EXPECT_THAT(After([](auto& s) { s.mutable_resources()->set_memory_bytes(-5); }), ElementsAre("resources.memory_bytes: -5 is negative"));
   EXPECT_THAT(After([](auto& s) { s.mutable_resources()->set_nodes(2); }), IsEmpty());
-  EXPECT_THAT(After([](auto& s) { s.mutable_resources()->set_nodes(257); }), ElementsAre("resources.nodes: 257 is outside 0 to 256"));
+  EXPECT_THAT(After([](auto& s) { s.mutable_resources()->set_nodes(257); }), ElementsAre("resources.nodes: 257 is outside 1 to 256"));
   EXPECT_THAT(After([](auto& s) { s.mutable_resources()->set_nodes(1); }), IsEmpty());
   EXPECT_THAT(After([](auto& s) { s.mutable_resources()->mutable_gpu()->set_count(-2); }), ElementsAre("resources.gpu.count: -2 is outside 0 to 1024"));
   EXPECT_THAT(After([](auto& s) { s.mutable_resources()->mutable_gpu()->set_share("shared"); }),
@@ -317,7 +317,7 @@ TEST(Validate, RendersWithTheLinesOfTheFile) {
   v1::JobSpec spec;
   ASSERT_OK_AND_ASSIGN(const FieldLines lines, BindJobFile("name: a\nresources:\n  memory: 1GB\n  nodes: 257\n", "train.yaml", &spec));
   EXPECT_EQ(RenderViolations(ValidateJobSpec(spec), *v1::JobSpec::descriptor(), "train.yaml", lines),
-            "train.yaml:1: command: is missing: a job needs exactly one of command and script\ntrain.yaml:4: resources.nodes: 257 is outside 0 to 256");
+            "train.yaml:1: command: is missing: a job needs exactly one of command and script\ntrain.yaml:4: resources.nodes: 257 is outside 1 to 256");
   EXPECT_EQ(RenderViolations({{"resources.memory_bytes", "too much", ""}}, *v1::JobSpec::descriptor(), "train.yaml", lines),
             "train.yaml:3: resources.memory: too much");
   EXPECT_EQ(RenderViolations({{"resources.memory_bytes", "too much", ""}}, *v1::JobSpec::descriptor(), "", lines), "resources.memory: too much");

@@ -42,6 +42,19 @@ TEST(SqliteStoreTest, WhatWasCommittedIsLoadedByteForByte) {
   EXPECT_EQ(EncodeState(loaded.state), EncodeState(turns.state()));
 }
 
+TEST(SqliteStoreTest, WhatADamagedFileSaysOfItselfSteersNobodysTerminal) {
+  TemporaryFolder folder;
+  { ASSERT_OK(SqliteStore::Open(At(folder.File("db"))).status()); }
+  ASSERT_OK_AND_ASSIGN(std::string bytes, ReadFile(folder.File("db")));
+  const size_t at = bytes.find("NOT NULL");
+  ASSERT_NE(at, std::string::npos);
+  bytes.replace(at, 2, "\x1b\xac");
+  ASSERT_OK(WriteFileAtomically(folder.File("db"), bytes));
+  const absl::Status status = SqliteStore::Open(At(folder.File("db"))).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDataLoss, HasSubstr("malformed")));
+  EXPECT_EQ(std::string(status.message()).find_first_of("\x1b\xac"), std::string::npos) << status.message();
+}
+
 TEST(SqliteStoreTest, AGapInTheTurnsIsRefused) {
   ASSERT_OK_AND_ASSIGN(auto store, SqliteStore::Open(At(":memory:")));
   MadeUpTurns turns;
