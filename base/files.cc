@@ -48,22 +48,6 @@ int OpenRetrying(const char* path, int flags) {
   return fd;
 }
 
-std::string FolderOf(absl::string_view path) {
-  const size_t slash = path.rfind('/');
-  if (slash == absl::string_view::npos) return ".";
-  return slash == 0 ? "/" : std::string(path.substr(0, slash));
-}
-
-absl::Status WriteAll(int fd, absl::string_view content, const std::string& path) {
-  while (!content.empty()) {
-    const ssize_t n = write(fd, content.data(), content.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoStatus(errno, absl::StrCat("cannot write ", path));
-    content.remove_prefix(static_cast<size_t>(n));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status FillTemporary(Descriptor file, absl::string_view content, int mode, bool sync, const std::string& path) {
   RETURN_IF_ERROR(WriteAll(file.get(), content, path));
   if (fchmod(file.get(), static_cast<mode_t>(mode)) != 0) return ErrnoStatus(errno, absl::StrCat("cannot set the mode of ", path));
@@ -185,6 +169,22 @@ absl::Status ErrnoStatus(int error, absl::string_view what) {
   return absl::Status(CodeOf(error), absl::StrCat(what, ": ", text != nullptr ? text : absl::StrCat("errno ", error).c_str()));
 }
 
+std::string FolderOf(absl::string_view path) {
+  const size_t slash = path.rfind('/');
+  if (slash == absl::string_view::npos) return ".";
+  return slash == 0 ? "/" : std::string(path.substr(0, slash));
+}
+
+absl::Status WriteAll(int fd, absl::string_view content, const std::string& path) {
+  while (!content.empty()) {
+    const ssize_t n = write(fd, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, absl::StrCat("cannot write ", path));
+    content.remove_prefix(static_cast<size_t>(n));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> ReadFile(const std::string& path, size_t limit_bytes) {
   const Descriptor file(OpenRetrying(path.c_str(), O_RDONLY));
   if (!file.ok()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
@@ -252,6 +252,31 @@ absl::Status RemoveTree(const std::string& path) {
     RETURN_IF_ERROR(TreeRemover(name).EmptyRoot(root.get()));
   }
   return rmdir(name.c_str()) == 0 || errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, absl::StrCat("cannot remove ", name));
+}
+
+absl::Status RemoveFolderOfFiles(const std::string& path, int64_t files_max) {
+  const Descriptor folder(OpenRetrying(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  if (!folder.ok()) return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, absl::StrCat("cannot open ", path));
+  Descriptor reading(openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!reading.ok()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
+  Directory entries(fdopendir(reading.get()), &closedir);
+  if (entries == nullptr) return ErrnoStatus(errno, absl::StrCat("cannot read ", path));
+  reading.Release();
+  absl::Status first;
+  for (int64_t seen = 0; seen < files_max;) {
+    const dirent* entry = readdir(entries.get());
+    if (entry == nullptr) break;
+    const absl::string_view name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    ++seen;
+    if (unlinkat(folder.get(), entry->d_name, 0) != 0 && errno != ENOENT && first.ok()) {
+      first = ErrnoStatus(errno, absl::StrCat("cannot remove ", JoinPath(path, name)));
+    }
+  }
+  if (rmdir(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
+  if (!first.ok()) return first;
+  if (errno == ENOTEMPTY || errno == EEXIST) return absl::FailedPreconditionError(absl::StrCat(path, " holds more than ", files_max, " files"));
+  return ErrnoStatus(errno, absl::StrCat("cannot remove ", path));
 }
 
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) {

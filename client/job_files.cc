@@ -39,11 +39,6 @@ absl::StatusOr<std::string> ReadJobText(const Context& context, const std::strin
   return text;
 }
 
-std::string FolderOf(const std::string& path) {
-  const std::string absolute = AbsolutePath(path == "-" ? "./stdin" : path);
-  return absolute.substr(0, absolute.rfind('/'));
-}
-
 // "specs[2].resources.gpu.count" -> 2 and "resources.gpu.count". The scheduler numbers the jobs of one submission so.
 size_t TakeJobNumber(std::string* path) {
   absl::string_view rest = *path;
@@ -85,7 +80,7 @@ absl::StatusOr<JobFile> LoadJobFile(const Context& context, const std::string& p
   for (const std::string& setting : settings) RETURN_IF_ERROR(spec::BindSetting(setting, &job.spec));
   if (!job.spec.workdir().empty() && job.spec.workdir()[0] != '/') {
     job.spec.set_workdir(
-        AbsolutePath(absl::StartsWith(job.spec.workdir(), "~") ? ExpandHome(job.spec.workdir()) : JoinPath(FolderOf(path), job.spec.workdir())));
+        AbsolutePath(absl::StartsWith(job.spec.workdir(), "~") ? ExpandHome(job.spec.workdir()) : JoinPath(FolderOf(AbsolutePath(path == "-" ? "./stdin" : path)), job.spec.workdir())));
   }
   RETURN_IF_ERROR(FinishJob(&job));
   return job;

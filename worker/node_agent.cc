@@ -254,11 +254,12 @@ void NodeAgent::OnStaged(Staged staged) {
   if (!logic_->MayStart(staged.attempt)) return;  // its end was reported meanwhile
   if (const auto refused = logic_->InsteadOfStart(staged.attempt)) return Handle(*refused);
   if (!staged.plan.ok()) {
-    const bool lacks_secret = absl::IsUnauthenticated(staged.plan.status()), jobs = lacks_secret || absl::IsInvalidArgument(staged.plan.status());
+    const bool lacks_secret = absl::IsUnauthenticated(staged.plan.status());
+    const Initiator initiator = lacks_secret ? Initiator::kUser : absl::IsInvalidArgument(staged.plan.status()) ? Initiator::kJob : Initiator::kNode;
     const EndCause cause = absl::IsResourceExhausted(staged.plan.status()) ? EndCause::kDiskFull
                            : lacks_secret                                  ? EndCause::kLaunchFailed
                                                                            : EndCause::kStagingFailed;
-    Handle(StartRefused{staged.attempt, cause, jobs ? Initiator::kJob : Initiator::kNode, std::string(staged.plan.status().message())});
+    Handle(StartRefused{staged.attempt, cause, initiator, std::string(staged.plan.status().message())});
     return;
   }
   WatchDisk(staged.attempt);

@@ -102,7 +102,7 @@ absl::StatusOr<StartPlan> PlanStart(const Offer& offer, const std::string& key, 
   for (const std::string& name : spec.secrets()) {
     if (!offer.secrets.contains(name)) {
       return absl::UnauthenticatedError(
-          absl::StrCat("secrets: ", Printable(name, 80), " was removed; `spillway secrets set ", Printable(name, 80), "` makes it again"));
+          absl::StrCat("secrets: ", Printable(name, 80), " is not there; `spillway secrets set ", Printable(name, 80), "` makes it"));
     }
   }
   StartPlan plan;
@@ -152,11 +152,12 @@ absl::Status ApplyPlan(const StartPlan& plan, bool mount_disk) {
 }
 
 absl::Status Unstage(const std::string& attempt_folder, const std::string& secrets_folder, const std::string& checkpoint_folder) {
-  RETURN_IF_ERROR(RemoveTree(secrets_folder));
+  absl::Status first = RemoveTree(secrets_folder);  // what cannot go keeps nothing else here
   // Only one without any checkpoint goes; where even that fails the next attempt has a directory of its own.
   if (!checkpoint_folder.empty()) checkpoint::RemoveUnlessUsed(checkpoint::RealIo(), checkpoint_folder).IgnoreError();
-  RETURN_IF_ERROR(TakeDiskBack(attempt_folder));
-  return RemoveTree(attempt_folder);
+  first.Update(TakeDiskBack(attempt_folder));
+  first.Update(RemoveTree(attempt_folder));
+  return first;
 }
 
 }  // namespace spillway::worker

@@ -18,11 +18,6 @@
 namespace spillway::client {
 namespace {
 
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
-
 // The file while it is not whole: PATH.partial, gone again unless it is kept.
 class Draft {
  public:
@@ -41,13 +36,7 @@ class Draft {
   absl::Status Append(absl::string_view data) {
     hash_.Update(data);
     bytes_ += static_cast<int64_t>(data.size());
-    while (!data.empty()) {
-      const ssize_t put = write(fd_, data.data(), data.size());
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) return ErrnoStatus(errno, path_);
-      data.remove_prefix(static_cast<size_t>(put));
-    }
-    return absl::OkStatus();
+    return WriteAll(fd_, data, path_);
   }
   absl::Status Keep(const std::string& target) {
     if (fsync(fd_) != 0) return ErrnoStatus(errno, path_);

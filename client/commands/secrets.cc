@@ -1,5 +1,6 @@
 // What jobs may name under `secrets:`. A value comes from standard input, a file or a variable, never from the command line, which every user of the
 // machine can read; and no verb shows one.
+#include <poll.h>
 #include <signal.h>
 #include <termios.h>
 #include <unistd.h>
@@ -43,6 +44,9 @@ class HiddenTyping {
   bool is_hidden_ = false;
   std::vector<sighandler_t> before_;
 };
+
+constexpr size_t kTypedBytesMax = 4'095;  // of one line, whatever more was typed (termios(3), canonical mode)
+constexpr int kPasteGapMs = 100;          // a terminal hands over a paste without a pause
 
 class Secrets final : public Verb {
  public:
@@ -107,7 +111,7 @@ class Secrets final : public Verb {
     v1::RemoveSecretRequest request;
     request.set_name(name_);
     ASSIGN_OR_FAIL(context, Api* const api, context.connect());
-    OR_FAIL(context, context.Confirm(absl::StrCat("Remove ", Printable(name_, 80), "? Attempts of jobs that name it will fail to start.")));
+    OR_FAIL(context, context.Confirm(absl::StrCat("Remove ", Printable(name_, 80), "? Jobs that name it are paused when they are to start.")));
     ASSIGN_OR_FAIL(context, const v1::RemoveSecretResponse response, api->RemoveSecret(request));
     if (context.json) return context.PrintJson(response);
     *context.out << name_ << ": removed\n";
@@ -147,12 +151,24 @@ class Secrets final : public Verb {
     return value;
   }
 
+  // Further lines of what was pasted. They must not become commands of the shell that comes next.
+  static bool DropTyped() {
+    pollfd typed{STDIN_FILENO, POLLIN, 0};
+    if (isatty(STDIN_FILENO) == 0 || poll(&typed, 1, kPasteGapMs) <= 0) return false;
+    tcflush(STDIN_FILENO, TCIFLUSH);
+    return true;
+  }
+
   absl::StatusOr<std::string> Asked(Context& context) const {
     *context.err << "value of " << name_ << " (not shown): " << std::flush;
     const HiddenTyping hidden;
     std::string value;
     std::getline(*context.in, value);
     *context.err << '\n';
+    if (value.size() >= kTypedBytesMax) {
+      return absl::InvalidArgumentError(absl::StrCat("a terminal gives no more than ", kTypedBytesMax, " bytes of a line: use --file, or a pipe"));
+    }
+    if (DropTyped()) return absl::InvalidArgumentError("the value has more than one line: use --file, or a pipe");
     return value;
   }
 

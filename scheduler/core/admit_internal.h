@@ -78,8 +78,6 @@ struct End {
   NodeId gone_node = 0;         // see AttemptEnded
   int64_t billed_until_ms = 0;
 };
-// The event, with what becomes of the task. Requires task.attempt.
-AttemptEnded EndOf(const AdmitContext& context, const Job& job, const Task& task, const End& end);
 // The attempt's member on `node` is over. The last one ends the attempt; before that one that failed takes the others along. Requires that it lives there.
 void EndMember(const AdmitContext& context, const Job& job, const Task& task, NodeId node, const End& end, std::vector<Event>* events);
 // The members of all attempts living on the node are over.

@@ -66,6 +66,22 @@ Task After(Task task, const std::vector<Event>& events) {
   return task;
 }
 
+// The job is paused, or will be by what the same command has led to already.
+bool Paused(const Job& job, const std::vector<Event>& events) {
+  return job.paused || std::any_of(events.begin(), events.end(), [&](const Event& event) {
+           const auto* paused = std::get_if<JobPaused>(&event);
+           return paused != nullptr && paused->job == job.id;
+         });
+}
+
+// Without its secret no task of the job can begin, on whatever node: the job waits for the user, who sets the secret and resumes it. What runs of it has its
+// values and goes on: the stop has no cause.
+JobPaused PauseForSecret(const Job& job, const AttemptEnded& ended) {
+  StopRequest none;
+  none.reason = ended.detail;
+  return {job.id, std::move(none)};
+}
+
 // What the end of one member makes of the whole attempt's, after those that ended before it.
 End Joined(bool cancelled, const Attempt& attempt, NodeId node, End end) {
   end = Believed(cancelled, attempt, std::move(end));
@@ -86,9 +102,8 @@ End Joined(bool cancelled, const Attempt& attempt, NodeId node, End end) {
   return end;
 }
 
-}  // namespace
-
-AttemptEnded EndOf(const AdmitContext& context, const Job& job, const Task& task, const End& end) {
+// The event, with what becomes of the task. Requires task.attempt.
+AttemptEnded EndOf(const AdmitContext& context, const Job& job, const Task& task, const End& end, bool paused) {
   CHECK(task.attempt) << task.id.ToString();
   const Attempt& attempt = *task.attempt;
   const bool cancelled = job.cancel_requested || task.cancel_requested;
@@ -116,7 +131,7 @@ AttemptEnded EndOf(const AdmitContext& context, const Job& job, const Task& task
   event.to_step = std::max(believed.to_step, attempt.saved_step);
   event.next = outcome.next;
   if (outcome.next == TaskState::kQueued) {
-    if (job.paused) {
+    if (paused || LacksSecret(believed.cause, believed.initiator)) {
       event.next = TaskState::kHeld;
       event.hold = HoldReason::kPaused;
     }
@@ -133,13 +148,20 @@ AttemptEnded EndOf(const AdmitContext& context, const Job& job, const Task& task
   return event;
 }
 
+}  // namespace
+
 void EndMember(const AdmitContext& context, const Job& job, const Task& before, NodeId node, const End& said, std::vector<Event>* events) {
   const Task task = IsGang(*before.attempt) ? After(before, *events) : before;
   const Attempt& attempt = *task.attempt;
   CHECK(LivingMember(attempt, node) != nullptr) << task.id.ToString() << "@" << attempt.number << " does not live on node " << node;
   const End end = IsGang(attempt) ? Joined(job.cancel_requested || task.cancel_requested, attempt, node, said) : said;
   const auto others = std::count_if(attempt.members.begin(), attempt.members.end(), [&](const Member& one) { return !one.stopped && one.node != node; });
-  if (others == 0) return events->push_back(EndOf(context, job, task, end));
+  if (others == 0) {
+    const bool paused = Paused(job, *events);
+    AttemptEnded ended = EndOf(context, job, task, end, paused);
+    if (ended.next == TaskState::kHeld && !paused) events->push_back(PauseForSecret(job, ended));
+    return events->push_back(std::move(ended));
+  }
   MemberEnded event;
   event.attempt = {task.id.job, task.id.index, attempt.number};
   event.node = node;

@@ -237,7 +237,8 @@ struct JobFailed {  // before any of its tasks began: those that were not cancel
     a(1, s.job), a(2, s.cause), a(3, s.detail);
   }
 };
-struct JobPaused {  // QUEUED tasks become HELD at once; ACTIVE ones get `stop`
+// QUEUED tasks become HELD at once; ACTIVE ones get `stop`, or go on where it has no cause (a secret is not there: `stop.reason` says which).
+struct JobPaused {
   JobId job = 0;
   StopRequest stop;
   template <typename S, typename A>

@@ -250,13 +250,18 @@ void Apply(const ReduceContext& context, const JobFailed& event) {
 
 void Apply(const ReduceContext& context, const JobPaused& event) {
   LiveJob& live = Live(context, event.job);
-  ChangeHold(context, &live, [](Job* job) { job->paused = true; });
+  const bool by_user = event.stop.cause != EndCause::kUnspecified;
+  ChangeHold(context, &live, [&](Job* job) {
+    job->paused = true;
+    job->detail = by_user ? "" : event.stop.reason;
+  });
   for (TaskIndex index : TasksIn(live, TaskState::kQueued)) {
     ChangeTask(context, {event.job, index}, [](Task* task) {
       task->state = TaskState::kHeld;
       task->hold = HoldReason::kPaused;
     });
   }
+  if (!by_user) return;
   for (TaskIndex index : TasksIn(live, TaskState::kActive)) {
     ChangeTask(context, {event.job, index}, [&event](Task* task) { RequestStop(&*task->attempt, event.stop); });
   }
@@ -264,7 +269,10 @@ void Apply(const ReduceContext& context, const JobPaused& event) {
 
 void Apply(const ReduceContext& context, const JobResumed& event) {
   LiveJob& live = Live(context, event.job);
-  ChangeHold(context, &live, [](Job* job) { job->paused = false; });
+  ChangeHold(context, &live, [](Job* job) {
+    job->paused = false;
+    job->detail.clear();
+  });
   for (TaskIndex index : TasksIn(live, TaskState::kHeld)) {
     ChangeTask(context, {event.job, index}, [&](Task* task) {
       task->state = TaskState::kQueued;

@@ -18,8 +18,6 @@
 namespace spillway::engine {
 namespace {
 
-std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
-
 // The highest job that has a folder here.
 absl::StatusOr<JobId> HighestJobIn(const std::string& folder) {
   const absl::StatusOr<std::vector<std::string>> names = ListDirectory(folder);

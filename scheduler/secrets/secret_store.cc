@@ -30,6 +30,11 @@ void Wipe(std::string* text) { checkpoint::Wipe(text->data(), text->size()); }
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SecretStore>> SecretStore::Open(const std::string& path, const std::string& key_path) {
+  // A new key would open nothing, and would stand where the right one is to be put back.
+  if (PathExists(path) && !PathExists(key_path)) {
+    return absl::UnauthenticatedError(
+        absl::StrCat(path, " needs the key ", key_path, ", which is not there: put it back, or delete ", path, " and set the secrets anew"));
+  }
   ASSIGN_OR_RETURN(std::string text, auth::LoadOrCreateToken(key_path, "key"));
   std::string key = checkpoint::Hkdf(text, "", kPurpose, checkpoint::SecretKey::kBytes);
   auto store = absl::WrapUnique(new SecretStore(path, key_path, checkpoint::SecretKey::Of(key)));

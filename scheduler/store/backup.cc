@@ -90,16 +90,6 @@ absl::Status ReadEach(int fd, const std::string& path, int64_t bytes, const std:
   return absl::OkStatus();
 }
 
-absl::Status WriteAll(int fd, const std::string& path, absl::string_view data) {
-  while (!data.empty()) {
-    const ssize_t put = write(fd, data.data(), data.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return ErrnoStatus(errno, path);
-    data.remove_prefix(static_cast<size_t>(put));
-  }
-  return absl::OkStatus();
-}
-
 absl::string_view ViewOf(const Sha256Digest& digest) { return {reinterpret_cast<const char*>(digest.data()), digest.size()}; }
 
 absl::Status Seal(const std::string& path) {
@@ -112,7 +102,7 @@ absl::Status Seal(const std::string& path) {
     hash.Update(piece);
     return absl::OkStatus();
   }));
-  RETURN_IF_ERROR(WriteAll(fd, path, absl::StrCat(kSeal, ViewOf(hash.Finish()))));
+  RETURN_IF_ERROR(WriteAll(fd, absl::StrCat(kSeal, ViewOf(hash.Finish())), path));
   return fsync(fd) == 0 ? absl::OkStatus() : ErrnoStatus(errno, path);
 }
 
@@ -133,7 +123,7 @@ absl::StatusOr<int64_t> CopySealed(const std::string& backup, const std::string&
   Sha256 hash;
   RETURN_IF_ERROR(ReadEach(in, backup, pages, [&](absl::string_view piece) {
     hash.Update(piece);
-    return WriteAll(out, to, piece);
+    return WriteAll(out, piece, to);
   }));
   std::string seal;
   RETURN_IF_ERROR(ReadEach(in, backup, static_cast<int64_t>(kSealBytes), [&](absl::string_view piece) {

@@ -17,11 +17,6 @@
 namespace spillway::store {
 namespace {
 
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
-
 absl::Status RefuseNetworkFileSystem(const std::string& folder) {
   struct statfs info;
   if (statfs(folder.c_str(), &info) != 0) return ErrnoStatus(errno, folder);

@@ -30,11 +30,6 @@ constexpr absl::string_view kThroughputsFile = "simulation_throughputs.json";
 
 absl::Status Refused(absl::string_view origin, absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat(origin, ": ", what)); }
 
-std::string FolderOf(const std::string& path) {
-  const std::string absolute = AbsolutePath(path);
-  return absolute.substr(0, absolute.rfind('/'));
-}
-
 // One line of a trace, whose fields are read by name for messages.
 class Row {
  public:
@@ -230,8 +225,8 @@ std::map<std::pair<std::string, int64_t>, int64_t> ReadDurations(const YamlMap& 
 
 // Beside the trace or in a folder above it.
 std::string FindThroughputs(const std::string& trace) {
-  std::string folder = FolderOf(trace);
-  for (int up = 0; up < 3 && !folder.empty(); ++up, folder = folder.substr(0, folder.rfind('/'))) {
+  std::string folder = FolderOf(AbsolutePath(trace));
+  for (int up = 0; up < 3; ++up, folder = FolderOf(folder)) {
     const std::string path = JoinPath(folder, kThroughputsFile);
     if (PathExists(path)) return path;
   }
@@ -356,7 +351,7 @@ absl::StatusOr<Workload> LoadWorkload(const std::string& path, std::optional<uin
       {"trace", "throughputs", "device", "durations", "generate", "first", "tenants", "deadlines", "interruptible_percent", "prediction_error_percent", "seed"},
       &errors);
   workload.seed = seed.value_or(static_cast<uint64_t>(map.Integer("seed", 0, INT64_MAX, 1)));
-  const auto beside = [&](const std::string& named) { return named.empty() || named[0] == '/' ? named : JoinPath(FolderOf(path), named); };
+  const auto beside = [&](const std::string& named) { return named.empty() || named[0] == '/' ? named : JoinPath(FolderOf(AbsolutePath(path)), named); };
   const std::string trace = yaml ? beside(ExpandHome(map.Text("trace", ""))) : path;
   const std::string throughputs = beside(ExpandHome(map.Text("throughputs", "")));
   const std::string device = map.Text("device", "v100");

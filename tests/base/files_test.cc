@@ -175,6 +175,31 @@ TEST_F(FilesTest, RemovingTakesFilesAndWhatIsAbsent) {
   EXPECT_FALSE(PathExists(folder_.File("file")));
 }
 
+TEST_F(FilesTest, AFolderOfFilesGoesInBoundedTimeAndNothingBehindALinkDoes) {
+  const std::string folder = folder_.File("values"), outside = folder_.File("outside");
+  EXPECT_OK(RemoveFolderOfFiles(folder, 10)) << "absent";
+  ASSERT_OK(MakeDirectories(folder, 0700));
+  for (const char* name : {"a", "b", "c"}) ASSERT_OK(WriteFileAtomically(JoinPath(folder, name), "x", 0400));
+  EXPECT_THAT(RemoveFolderOfFiles(folder, 2), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("more than 2 files")));
+  EXPECT_THAT(*ListDirectory(folder), ::testing::SizeIs(1));
+  EXPECT_OK(RemoveFolderOfFiles(folder, 10));
+  EXPECT_FALSE(PathExists(folder));
+
+  // Another put a folder there: the rest goes all the same.
+  ASSERT_OK(MakeDirectories(JoinPath(folder, "inner"), 0700));
+  ASSERT_OK(WriteFileAtomically(JoinPath(folder, "a"), "x", 0400));
+  EXPECT_THAT(RemoveFolderOfFiles(folder, 10).message(), HasSubstr("inner"));
+  EXPECT_THAT(*ListDirectory(folder), ElementsAre("inner"));
+
+  // Or a link in place of the whole.
+  ASSERT_OK(MakeDirectories(outside));
+  ASSERT_OK(WriteFileAtomically(JoinPath(outside, "kept"), "x"));
+  ASSERT_OK(RemoveTree(folder));
+  ASSERT_EQ(symlink(outside.c_str(), folder.c_str()), 0);
+  EXPECT_FALSE(RemoveFolderOfFiles(folder, 10).ok());
+  EXPECT_TRUE(PathExists(JoinPath(outside, "kept")));
+}
+
 TEST_F(FilesTest, RemovingTheRootOrAboveIsRefused) {
   for (const char* path : {"", "/", "//", ".", "..", "a/..", "a/./"}) {
     EXPECT_THAT(RemoveTree(path), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("refusing"))) << path;

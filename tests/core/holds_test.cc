@@ -245,6 +245,72 @@ TEST_F(Holds, PauseAndResumeMayBeRepeated) {
   EXPECT_THAT(world_.Try(Resume{99}), StatusIs(Code::kNotFound, HasSubstr("no job 99")));
 }
 
+TEST_F(Holds, AJobWhoseSecretIsNotThereIsPausedAndWhatRunsOfItGoesOn) {
+  NewJob wanted = Named("many");
+  wanted.task_count = 6;
+  const JobId id = Submit(wanted);
+  Settle();
+  world_.Start(world_.Living({id, 0}));
+  ASSERT_EQ(job(id).counts.active, 4);
+  const std::string lacks = "secrets: HF_TOKEN is not there";
+  world_.End(world_.Living({id, 1}), EndCause::kLaunchFailed, Initiator::kUser, lacks);
+  Settle();
+  EXPECT_TRUE(job(id).paused);
+  EXPECT_EQ(job(id).detail, lacks);
+  EXPECT_EQ(job(id).counts.held, 3) << "the one that could not begin, and the two that have not begun";
+  EXPECT_EQ(world_.task({id, 1}).hold, HoldReason::kPaused);
+  EXPECT_EQ(world_.task({id, 1}).user_errors, 0) << "nothing is lost by it";
+  EXPECT_FALSE(world_.task({id, 0}).attempt->stop) << "it has its secret and goes on";
+  // Its other members end as they end: what is tried again waits with the rest.
+  world_.End(world_.Living({id, 2}), EndCause::kLaunchFailed, Initiator::kUser, lacks);
+  world_.End(world_.Living({id, 3}), EndCause::kNodeLost, Initiator::kNode, "gone");
+  Settle();
+  EXPECT_EQ(job(id).counts.held, 5);
+  const std::vector<Why> why = Explain(world_.state, world_.soft, world_.policy, {id, 1}, world_.now_ms);
+  ASSERT_THAT(why, SizeIs(1));
+  EXPECT_EQ(why[0].message, "paused after secrets: HF_TOKEN is not there");
+  EXPECT_EQ(why[0].unblocks, absl::StrCat("spillway resume ", id));
+  world_.Do(Resume{id});
+  Settle();
+  EXPECT_EQ(job(id).counts.active, 4);
+  EXPECT_EQ(job(id).detail, "");
+}
+
+TEST_F(Holds, OneListOfReportsHoldsWhatEndsBesideTheOneWithoutItsSecret) {
+  NewJob wanted = Named("many");
+  wanted.task_count = 2;
+  wanted.retry.user_error = 3;
+  const JobId id = Submit(wanted);
+  Settle();
+  Report lacks, fails;
+  lacks.kind = fails.kind = Report::Kind::kEnded;
+  lacks.seq = world_.node(node_).report_ack + 1;
+  lacks.attempt = world_.Living({id, 0});
+  lacks.cause = EndCause::kLaunchFailed;
+  lacks.initiator = Initiator::kUser;
+  fails.seq = lacks.seq + 1;
+  fails.attempt = world_.Living({id, 1});
+  fails.cause = EndCause::kUserError;
+  fails.initiator = Initiator::kJob;
+  world_.Do(NodeReports{node_, world_.node(node_).boot_id, {lacks, fails}});
+  EXPECT_EQ(world_.task({id, 0}).state, TaskState::kHeld);
+  EXPECT_EQ(world_.task({id, 1}).state, TaskState::kHeld) << "although its own end would have it tried again";
+}
+
+TEST_F(Holds, ThePauseOfTheUserStopsAlsoWhatALackingSecretLetGoOn) {
+  NewJob wanted = Named("two");
+  wanted.task_count = 2;
+  const JobId id = Submit(wanted);
+  Settle();
+  world_.Start(world_.Living({id, 0}));
+  world_.End(world_.Living({id, 1}), EndCause::kLaunchFailed, Initiator::kUser, "secrets: A is not there");
+  Settle();
+  ASSERT_FALSE(world_.task({id, 0}).attempt->stop);
+  EXPECT_EQ(world_.Do(Pause{id}).message, "its running task saves and stops, then it is held until it is resumed");
+  EXPECT_TRUE(world_.task({id, 0}).attempt->stop);
+  EXPECT_EQ(world_.Do(Pause{id}).message, "it is paused already");
+}
+
 TEST_F(Holds, SubmittedWithHoldItWaitsForAResumeAndForItsNeeds) {
   const JobId first = Running(Named("a"));
   NewJob wanted = Named("b", {On(first)});

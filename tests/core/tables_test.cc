@@ -73,7 +73,7 @@ TEST(Retry, EveryCauseHasAnAccount) {
       {EndCause::kDeadline, Initiator::kScheduler, Account::kFinal},     {EndCause::kCancelled, Initiator::kUser, Account::kCancelled},
       {EndCause::kLaunchFailed, Initiator::kNode, Account::kNodeFault},  {EndCause::kLaunchFailed, Initiator::kJob, Account::kUserError},
       {EndCause::kStagingFailed, Initiator::kNode, Account::kNodeFault}, {EndCause::kDependencyFailed, Initiator::kScheduler, Account::kFinal},
-      {EndCause::kFenced, Initiator::kNode, Account::kNodeFault},
+      {EndCause::kFenced, Initiator::kNode, Account::kNodeFault},        {EndCause::kLaunchFailed, Initiator::kUser, Account::kMove},
   };
   std::set<EndCause> covered;
   for (const RetryRow& row : rows) {

@@ -94,6 +94,25 @@ script: |
         self.assertEqual(len(own.attempts(job)), 1, "nothing disturbed it")
         self.assertEqual(own.wait_state(own.submit(text)), "SUCCEEDED", "the next life of the scheduler gives them too")
 
+    def test_values_go_with_the_attempt_also_where_no_worker_lives(self):
+        own = self.cluster
+        self.set("KEPT", VALUE)
+        job = own.submit(f"""
+name: alone
+secrets: [KEPT]
+script: |
+  while ! test -e {own.path("end-alone")}; do sleep 0.05; done
+""")
+        own.wait_running(job)
+        value = own.path("nodes", "n1", "secrets", f"{job}.0@1", "KEPT")
+        self.assertTrue(os.path.exists(value))
+        own.workers["n1"].kill()
+        own.workers["n1"].wait()
+        self.let_go("end-alone")
+        support.wait_for("the value to go", lambda: not os.path.exists(value))
+        own.start_worker("n1")
+        self.assertEqual(own.wait_state(job), "SUCCEEDED")
+
     def test_what_lacks_is_refused_at_submit_and_told_at_start(self):
         own = self.cluster
         self.set("WANDB_KEY", VALUE)
@@ -107,14 +126,21 @@ script: |
         job = own.submit("name: waits\nsecrets: [WANDB_KEY]\ncommand: [/bin/true]\n", "--hold")
         own.ok("secrets", "rm", "WANDB_KEY", "--yes")
         own.ok("resume", str(job))
-        self.assertEqual(own.wait_state(job), "FAILED")
-        self.assertEqual(own.attempts(job)[-1]["end_cause"], "LAUNCH_FAILED")
-        self.assertIn("WANDB_KEY was removed; `spillway secrets set WANDB_KEY`", own.ok("describe", str(job)))
+        support.wait_for("the attempt that cannot begin", lambda: len(own.attempts(job)) == 1 and own.attempts(job)[0].get("end_cause") == "LAUNCH_FAILED")
+        self.assertEqual(own.job(job)["state"], "HELD", "it waits for the secret, and is not lost")
+        self.assertIn("WANDB_KEY is not there; `spillway secrets set WANDB_KEY`", own.ok("describe", str(job)))
+        why = own.ok("explain", str(job))
+        self.assertIn("paused after secrets: WANDB_KEY is not there", why)
+        self.assertIn(f"spillway resume {job}", why)
         self.assertEqual(own.cli("secrets", "rm", "WANDB_KEY", "--yes").returncode, 3)
+        self.set("WANDB_KEY", VALUE)
+        own.ok("resume", str(job))
+        self.assertEqual(own.wait_state(job), "SUCCEEDED")
 
-    def test_what_is_typed_is_not_shown(self):
+    def typed(self, name, text):
+        """Exit status and what a terminal shows when `text` is typed at the question."""
         master, slave = pty.openpty()
-        with subprocess.Popen([support.program("spillway"), "secrets", "set", "TYPED"], env=self.cluster.env, stdin=slave, stdout=slave, stderr=slave,
+        with subprocess.Popen([support.program("spillway"), "secrets", "set", name], env=self.cluster.env, stdin=slave, stdout=slave, stderr=slave,
                               start_new_session=True) as asked:
             os.close(slave)
             shown, end, typed = b"", time.monotonic() + 60, False
@@ -128,12 +154,26 @@ script: |
                 except OSError:
                     break
                 if b"not shown" in shown and not typed:
-                    os.write(master, VALUE.encode() + b"\n")
+                    os.write(master, text.encode())
                     typed = True
-            self.assertEqual(asked.wait(timeout=60), 0, shown)
+            status = asked.wait(timeout=60)
         os.close(master)
-        self.assertIn(b"TYPED: set", shown)
-        self.assertNotIn(VALUE.encode(), shown)
+        self.assertNotIn(text.split("\n")[0].encode(), shown)
+        return status, shown.decode()
+
+    def test_what_is_typed_is_not_shown(self):
+        status, shown = self.typed("TYPED", VALUE + "\n")
+        self.assertEqual(status, 0, shown)
+        self.assertIn("TYPED: set", shown)
+
+    def test_what_a_terminal_would_cut_is_refused(self):
+        status, shown = self.typed("PASTED", "-----BEGIN KEY-----\nabcdef\n-----END KEY-----\n")
+        self.assertEqual(status, 2, shown)
+        self.assertIn("more than one line: use --file", shown)
+        status, shown = self.typed("PASTED", "x" * 4095 + "\n")
+        self.assertEqual(status, 2, shown)
+        self.assertIn("no more than 4095 bytes of a line", shown)
+        self.assertNotIn("PASTED", self.cluster.ok("secrets", "list"))
 
 
 if __name__ == "__main__":

@@ -80,6 +80,9 @@ TEST_F(SecretStoreTest, AnotherKeyIsToldFromDamage) {
     ASSERT_OK(store->Set("A", "value", 10));
   }
   ASSERT_EQ(unlink(Key().c_str()), 0);
+  EXPECT_THAT(Open().status(), StatusIs(Code::kUnauthenticated, HasSubstr("needs the key " + Key() + ", which is not there")));
+  EXPECT_FALSE(PathExists(Key())) << "no other key takes the place of the right one";
+  ASSERT_OK(WriteFileAtomically(Key(), std::string(64, 'a') + "\n", 0600));
   EXPECT_THAT(Open().status(), StatusIs(Code::kUnauthenticated, HasSubstr("another key")));
   ASSERT_EQ(chmod(Key().c_str(), 0644), 0);
   EXPECT_THAT(Open().status(), StatusIs(Code::kPermissionDenied, HasSubstr("others can read this key")));

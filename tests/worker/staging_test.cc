@@ -175,7 +175,7 @@ TEST(Staging, SecretsAreFilesOfTheirOwnBesideTheFolder) {
   context.secrets_folder = JoinPath(folder, "secrets/1.0@2");
   context.store_root = JoinPath(folder, "store");
   Offer offer = Offered();
-  EXPECT_THAT(Plan(spec, context, offer).status(), StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("HF_TOKEN was removed")));
+  EXPECT_THAT(Plan(spec, context, offer).status(), StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("HF_TOKEN is not there")));
   offer.secrets = {{"HF_TOKEN", std::string("a\0b\n", 4)}};
   ASSERT_OK_AND_ASSIGN(const StartPlan plan, Plan(spec, context, offer));
   EXPECT_THAT(plan.start.env, Contains("SPILLWAY_SECRETS_DIR=" + context.secrets_folder));

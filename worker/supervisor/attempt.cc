@@ -467,6 +467,11 @@ void Attempt::LookForTree() {
   look_delay_ms_ = std::min(look_delay_ms_ * 2, kLookDelayMaxMs);
 }
 
+void RemoveSecrets(const std::string& secrets_root, AttemptId attempt) {
+  const absl::Status gone = RemoveFolderOfFiles(JoinPath(secrets_root, attempt.ToString()), static_cast<int64_t>(limits::kSecretsMax));
+  if (!gone.ok()) LOG(WARNING) << gone.message() << "; the worker tries again";
+}
+
 void Attempt::TreeGone() {
   if (ended_) return;
   // Nobody of the tree can write any more: what is in the pipe and the socket is all there is.
@@ -479,6 +484,7 @@ void Attempt::TreeGone() {
   for (int* fd : {&output_fd_, &report_fd_, &status_fd_, &socket_fd_}) CloseFd(*fd);
   unlink(socket_path_.c_str());
   unlink(notice_path_.c_str());
+  RemoveSecrets(context_->secrets_root, start_.attempt.id);
   const int64_t now = context_->clock->NowSteadyMs();
   facts_.ended_boottime_ms = now;
   const int64_t lease_end = context_->lease_end_ms();

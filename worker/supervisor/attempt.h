@@ -35,6 +35,7 @@ struct AttemptContext {
   Clock* clock = nullptr;
   std::string home_id;
   std::string run_prefix;                   // of sockets and notice files that the worker leaves to us
+  std::string secrets_root;                 // where the worker puts the secrets of each attempt; they go with it
   std::function<void(Attempt*)> changed;    // its due time, pid or end may have changed
   std::function<std::set<pid_t>()> strays;  // children of this process that are no attempt's: what a killed reaper left
   std::function<int64_t()> lease_end_ms;
@@ -47,6 +48,10 @@ struct StopOrder {
   std::string detail;
   int64_t kill_at_ms = 0;  // on CLOCK_BOOTTIME
 };
+
+// The values go as soon as nothing can read them any more, also where no worker lives to see the end; what the job itself put beside them, and so could not
+// be removed, the worker removes with the folder.
+void RemoveSecrets(const std::string& secrets_root, AttemptId attempt);
 
 class Attempt {
  public:

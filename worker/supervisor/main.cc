@@ -192,7 +192,8 @@ absl::Status Run(const Flags& flags) {
   RealClock clock;
   ASSIGN_OR_RETURN(const std::unique_ptr<EventLoop> loop, EventLoop::Create());
   EventQueue events;
-  Supervisor supervisor({loop.get(), &events, journal.get(), cgroups.get(), &clock, home_id, flags.socket, cgroups == nullptr ? reaper_because : ""});
+  Supervisor supervisor({loop.get(), &events, journal.get(), cgroups.get(), &clock, home_id, flags.socket, JoinPath(flags.home, "secrets"),
+                         cgroups == nullptr ? reaper_because : ""});
   supervisor.Adopt(before);
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Listen(flags.socket, loop.get(), &events, &supervisor));
   RETURN_IF_ERROR(loop->Watch(signal_fd, EPOLLIN, [&](uint32_t) {

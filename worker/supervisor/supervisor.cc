@@ -41,6 +41,7 @@ Supervisor::Supervisor(SupervisorParts parts) : boot_id_(NewUuid()), reaper_beca
   context_.clock = parts.clock;
   context_.home_id = std::move(parts.home_id);
   context_.run_prefix = std::move(parts.run_prefix);
+  context_.secrets_root = std::move(parts.secrets_root);
   context_.changed = [this](Attempt* attempt) { Changed(attempt); };
   context_.strays = [this] { return Strays(); };
   context_.lease_end_ms = [this] { return lease_.end_ms(); };
@@ -58,6 +59,7 @@ void Supervisor::Adopt(const JournalContent& journal) {
       if (!status.ok()) LOG(ERROR) << status.ToString();
       LOG(WARNING) << entry.attempt.key << ": lost with the supervisor before this one";
     }
+    RemoveSecrets(context_.secrets_root, entry.attempt.id);
     frames::InventoryItem item;
     item.attempt = entry.attempt;
     item.state = AttemptState::kEnded;

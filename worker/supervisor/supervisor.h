@@ -27,6 +27,7 @@ struct SupervisorParts {
   Clock* clock;
   std::string home_id;
   std::string run_prefix;
+  std::string secrets_root;
   std::string reaper_because;  // why there are no cgroups
 };
 

@@ -20,7 +20,9 @@ Account AccountOf(EndCause cause, Initiator initiator) {
     case EndCause::kMoved: return by_us ? Account::kMove : Account::kPreemption;
     case EndCause::kPeerFailed: return Account::kMove;
     case EndCause::kDiskFull:  // its own quota, or the machine's disk
-    case EndCause::kLaunchFailed: return initiator == Initiator::kJob || initiator == Initiator::kUser ? Account::kUserError : Account::kNodeFault;
+    case EndCause::kLaunchFailed:
+      if (LacksSecret(cause, initiator)) return Account::kMove;
+      return initiator == Initiator::kJob || initiator == Initiator::kUser ? Account::kUserError : Account::kNodeFault;
     case EndCause::kNodeLost:
     case EndCause::kFenced:
     case EndCause::kStagingFailed:
@@ -37,6 +39,8 @@ Account AccountOf(EndCause cause, Initiator initiator) {
   }
   return Account::kNodeFault;
 }
+
+bool LacksSecret(EndCause cause, Initiator initiator) { return cause == EndCause::kLaunchFailed && initiator == Initiator::kUser; }
 
 int64_t Doubling(int64_t first_ms, int64_t count, int64_t max_ms) {
   int64_t wait_ms = std::min(first_ms, max_ms);

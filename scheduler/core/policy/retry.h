@@ -22,6 +22,9 @@ enum class Account {
 };
 Account AccountOf(EndCause cause, Initiator initiator);
 
+// The attempt could not begin since a secret that the job names is not there: a launch that failed on the user's side. Costs nothing, and waits for the user.
+bool LacksSecret(EndCause cause, Initiator initiator);
+
 struct RetryInput {
   EndCause cause = EndCause::kUnspecified;
   Initiator initiator = Initiator::kUnspecified;
