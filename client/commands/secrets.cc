@@ -160,8 +160,8 @@ class Secrets final : public Verb {
   }
 
   absl::StatusOr<std::string> Asked(Context& context) const {
+    const HiddenTyping hidden;  // before the question: it drops what was typed until then
     *context.err << "value of " << name_ << " (not shown): " << std::flush;
-    const HiddenTyping hidden;
     std::string value;
     std::getline(*context.in, value);
     *context.err << '\n';

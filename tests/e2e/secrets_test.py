@@ -156,6 +156,8 @@ script: |
                 if b"not shown" in shown and not typed:
                     os.write(master, text.encode())
                     typed = True
+            if asked.poll() is None:
+                asked.kill()
             status = asked.wait(timeout=60)
         os.close(master)
         self.assertNotIn(text.split("\n")[0].encode(), shown)
