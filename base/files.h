@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
 absl::Status RemoveFolderOfFiles(const std::string& path, int64_t files_max);
 bool PathExists(const std::string& path);
 absl::Status WriteAll(int fd, absl::string_view content, const std::string& path);  // `path` for the error
-std::string FolderOf(absl::string_view path);                                        // "a/b" -> "a", "b" -> ".", "/b" -> "/"
+std::string FolderOf(absl::string_view path);                                       // "a/b" -> "a", "b" -> ".", "/b" -> "/"
 std::string JoinPath(absl::string_view a, absl::string_view b);
 // `~/x` with HOME; anything else unchanged.
 std::string ExpandHome(absl::string_view path);

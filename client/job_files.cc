@@ -79,8 +79,9 @@ absl::StatusOr<JobFile> LoadJobFile(const Context& context, const std::string& p
   ASSIGN_OR_RETURN(job.lines, spec::BindJobFile(text, job.source, &job.spec));
   for (const std::string& setting : settings) RETURN_IF_ERROR(spec::BindSetting(setting, &job.spec));
   if (!job.spec.workdir().empty() && job.spec.workdir()[0] != '/') {
-    job.spec.set_workdir(
-        AbsolutePath(absl::StartsWith(job.spec.workdir(), "~") ? ExpandHome(job.spec.workdir()) : JoinPath(FolderOf(AbsolutePath(path == "-" ? "./stdin" : path)), job.spec.workdir())));
+    job.spec.set_workdir(AbsolutePath(absl::StartsWith(job.spec.workdir(), "~")
+                                          ? ExpandHome(job.spec.workdir())
+                                          : JoinPath(FolderOf(AbsolutePath(path == "-" ? "./stdin" : path)), job.spec.workdir())));
   }
   RETURN_IF_ERROR(FinishJob(&job));
   return job;

@@ -130,8 +130,9 @@ std::string DescribeJob(const v1::Job& job, bool one_task, const Context& contex
   Line(&out, "ended", AgoText(now_ms, job.ended_utc_ms()));
   if (job.end_cause() != v1::END_CAUSE_UNSPECIFIED)
     Line(&out, "because", absl::StrCat(Name(static_cast<EndCause>(job.end_cause())), ": ", Printable(job.end_detail(), 400)));
-  if (job.paused() && !JobEnded(job)) Line(&out, "paused", absl::StrCat("until `spillway resume ", job.job_id(), "`",
-                                                                          job.end_detail().empty() ? "" : absl::StrCat(": ", Printable(job.end_detail(), 400))));
+  if (job.paused() && !JobEnded(job))
+    Line(&out, "paused",
+         absl::StrCat("until `spillway resume ", job.job_id(), "`", job.end_detail().empty() ? "" : absl::StrCat(": ", Printable(job.end_detail(), 400))));
   Line(&out, "cost",
        absl::StrCat(HumanMoney(job.cost_micros()), JobEnded(job) ? "" : " so far",
                     job.reserved_micros() > 0 ? absl::StrCat(", and ", HumanMoney(job.reserved_micros()), " of reserved hours") : ""));

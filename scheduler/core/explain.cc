@@ -162,7 +162,8 @@ class Explainer {
   }
 
   void Held(const Job& job, const Task& task) {
-    if (job.paused) Say("PAUSED", job.detail.empty() ? "paused by the user" : absl::StrCat("paused after ", job.detail), absl::StrCat("spillway resume ", job.id));
+    if (job.paused)
+      Say("PAUSED", job.detail.empty() ? "paused by the user" : absl::StrCat("paused after ", job.detail), absl::StrCat("spillway resume ", job.id));
     for (const Need& need : job.needs) {
       const Job* other = FindJob(state_, need.job);
       const std::string called = absl::StrCat("job ", need.job, other == nullptr ? "" : absl::StrCat(" (", other->name, ")"));

@@ -262,7 +262,7 @@ struct Job {
   bool paused = false;                              // nothing of it starts before it is resumed
   EndCause cause = EndCause::kUnspecified;          // why the job as a whole was ended by the scheduler; else each task's attempts say how it ended
   std::string detail;                               // of `cause`; of a paused job: the end that paused it, "" where the user did
-  int64_t parallel = 0;            // at most so many tasks ACTIVE at once; 0: no limit
+  int64_t parallel = 0;                             // at most so many tasks ACTIVE at once; 0: no limit
   std::vector<TaskRange> skipped;  // cancelled before they began, so that they have no rows: in order, never next to each other; never holds next_index
   int64_t deadline_ms = 0;         // when each of its tasks should have ended; 0: none
   int64_t expected_ms = 0;         // how long a task runs in all when nothing interrupts it, as far as the user knows; above 0 with a deadline
